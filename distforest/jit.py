@@ -26,12 +26,12 @@ import multiprocessing
 import sys
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from llvmlite import ir
 from numba import config, njit, types
 from numba.core import event
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 from distforest.kernel_cache import KernelCache, kernel_folder, source_stamp
 
@@ -43,7 +43,9 @@ if TYPE_CHECKING:
     from numba.core.typing import BaseContext as TypingContext
     from numba.core.typing import Signature
 
+P = ParamSpec("P")
 R = TypeVar("R")
+F = TypeVar("F", bound="Callable[..., object]")
 
 COMPILE = "compile the kernels (slow only the first time)"
 """The name of this step for a person who waits for it."""
@@ -68,6 +70,61 @@ def borrowing(function: Callable[..., R]) -> Callable[..., R]:
     an array and calls no function that returns one. Numba refuses to compile a function here that creates an array.
     """
     return _compiled(function, counting=False)
+
+
+class Kinds(Generic[P, R]):
+    """A function that kernels call, of which each kind of first argument, a NamedTuple, has its own implementation.
+
+    Numba chooses the implementation by the type when it compiles a caller, so that the call costs nothing.
+
+    Examples
+    --------
+    >>> from typing import NamedTuple
+    >>> class Square(NamedTuple):
+    ...     side: float
+    >>> @dispatched
+    ... def area(shape: Square) -> float:
+    ...     '''The area of a shape.'''
+    >>> @area.of(Square)
+    ... def _(shape: Square) -> float:
+    ...     return shape.side**2
+    >>> area(Square(3.0))
+    9.0
+    """
+
+    def __init__(self, stub: Callable[P, R], *, counting: bool) -> None:
+        self.__doc__, self.__name__, self.__module__ = stub.__doc__, stub.__name__, stub.__module__
+        self.implementations: dict[type, Callable[..., Any]] = {}
+        self.options = {"nogil": True, "error_model": "numpy", "_nrt": counting, "forceinline": not counting}
+        if not config.DISABLE_JIT:
+            overload(self, jit_options=self.options, strict=False)(self._implementation)
+
+    def of(self, kind: type) -> Callable[[F], F]:
+        """Decorate the implementation for a kind."""
+
+        def register(function: F) -> F:
+            function.source_stamp = source_stamp(function)  # type: ignore[attr-defined]  # see `stamp_of`
+            self.implementations[kind] = function
+            return function
+
+        return register
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the implementation for the first argument."""
+        return self.implementations[type(args[0])](*args, **kwargs)
+
+    def _implementation(self, first: types.Type, *_others: types.Type) -> Callable[..., R] | None:
+        return self.implementations.get(getattr(first, "instance_class", type(None)))
+
+
+def dispatched(stub: Callable[P, R]) -> Kinds[P, R]:
+    """Make a function of kinds, in which references to arrays are not counted, as in `borrowing`."""
+    return Kinds(stub, counting=False)
+
+
+def dispatched_maker(stub: Callable[P, R]) -> Kinds[P, R]:
+    """Make a function of kinds that may create arrays, as a `kernel` may."""
+    return Kinds(stub, counting=True)
 
 
 def _fetch(

@@ -113,7 +113,8 @@ class KernelCache(_Cache):  # type: ignore[misc]  # of a package without types
             _warn_once(self._folder, error.strerror)
 
     def _path(self, signature: tuple[Type, ...], codegen: Codegen) -> Path:
-        key = (stamp_of(self._dispatcher), str(signature), codegen.magic_tuple())
+        types = str(signature)
+        key = (stamp_of(self._dispatcher, types), types, codegen.magic_tuple())
         name = self._dispatcher.py_func.__qualname__
         return self._folder / f"{name}-{hashlib.sha256(repr(key).encode()).hexdigest()[:40]}.kernel"
 
@@ -131,12 +132,13 @@ class KernelCache(_Cache):  # type: ignore[misc]  # of a package without types
 
 
 @cache
-def stamp_of(dispatcher: Any) -> str:
+def stamp_of(dispatcher: Any, types: str = "") -> str:
     """Hash everything that the machine code of a kernel depends on, but the types of its arguments and the processor.
 
     These are the contents of the files of the kernel and of all kernels that it calls, as they were when they were
     imported, the options of the compiler, the constants that the kernels read, which other files may define, and the
-    versions of what compiles.
+    versions of what compiles. Of a function of kinds (`distforest.jit.dispatched`) they are the implementations for the
+    kinds of its own file, and for those that ``types`` names, the types of the arguments.
     """
     versions = (sys.implementation.cache_tag, np.__version__, numba.__version__, llvmlite.__version__)
     options = (config.OPT, config.BOUNDSCHECK, config.DEBUGINFO_DEFAULT, config.LOOP_VECTORIZE, config.SLP_VECTORIZE)
@@ -144,14 +146,19 @@ def stamp_of(dispatcher: Any) -> str:
     waiting = [dispatcher]
     while waiting:
         one = waiting.pop()
-        code, told = one.py_func.__code__, tuple(sorted(map(repr, one.targetoptions.items())))
-        own = (one.py_func.__module__, one.py_func.__qualname__, code.co_firstlineno, code.co_code, told)
+        function = getattr(one, "py_func", one)
+        told = tuple(sorted(map(repr, getattr(one, "targetoptions", {}).items())))
+        code = function.__code__
+        own = (function.__module__, function.__qualname__, code.co_firstlineno, code.co_code, told)
         if own in made_of:
             continue
         made_of |= {own, one.source_stamp}
-        for name, value in _globals_of(code, one.py_func.__globals__):
+        for name, value in _globals_of(code, function.__globals__):
             if isinstance(value, Dispatcher):
                 waiting.append(value)
+            elif hasattr(value, "implementations"):
+                made_of.add((own[0], name, repr(getattr(value, "options", None))))
+                waiting += [made for kind, made in value.implementations.items() if _is_used(kind, value, types)]
             elif hasattr(value, "source_stamp"):
                 made_of.add((own[0], name, value.source_stamp))
             elif isinstance(value, (bool, int, float, str, tuple, np.generic)):
@@ -159,6 +166,10 @@ def stamp_of(dispatcher: Any) -> str:
             elif hasattr(value, "_fields"):
                 made_of.add((own[0], name, value._fields))
     return hashlib.sha256("\n".join(sorted(map(repr, made_of))).encode()).hexdigest()
+
+
+def _is_used(kind: type, of_kinds: object, types: str) -> bool:
+    return kind.__module__ == of_kinds.__module__ or f"{kind.__name__}(" in types
 
 
 def _globals_of(code: CodeType, names: dict[str, object]) -> Iterator[tuple[str, object]]:

@@ -15,8 +15,9 @@ from distforest.forest.pairs.pair_leaves import Ranks
 from distforest.forest.pairs.pair_scores import tallied, walked
 from distforest.forest.pairs.pair_walks import Walks
 from distforest.forest.table import NodeTable
+from distforest.growth.cuts.search import Limits
 from distforest.growth.cuts.two_classes import TwoClasses
-from distforest.growth.grower import Growth, Limits
+from distforest.growth.grower import Growth
 from distforest.growth.pairs.search import PairSearch
 from distforest.growth.pairs.square_search import SquareSearch, square_candidates
 from distforest.growth.pairs.tree_rank import LeafRank, Ranking, SmallTrees

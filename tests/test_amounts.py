@@ -13,7 +13,7 @@ from distforest.command_line.reports import inspected, verified
 from distforest.errors import DistforestError
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.cluster import Here, Work
-from distforest.service.leading import event_of
+from distforest.service.running import event_of
 from distforest.sources.files.ingest import ingest
 from distforest.sources.readings import FEATURES, read
 from tests.estimators.rows import SMALL, SMALL_Y

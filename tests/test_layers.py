@@ -40,16 +40,15 @@ WITH_A_SCHEDULER = (
     "calls",
     "checkup",
     "doctor",
-    "exposure",
     "jobs",
-    "leading",
     "page",
+    "running",
     "serving",
     "watching",
     "whereabouts",
 )
 SERVICE = {"service", *(f"service.{name}" for name in WITH_A_SCHEDULER)}
-ARROW = (*("arrow_table", "cells", "csv_table", "ipc", "queries", "survey", "table_arrays", "table_writer", "tables"),)
+ARROW = ("cells", "queries", "survey", "table_arrays", "table_writer", "tables")
 ONLY_IN = {
     "distributed": {
         "jobs.able_workers",
@@ -102,7 +101,7 @@ LATE = {
     "jobs.routed_objects": {"distforest.jobs.lockstep"},  # it grows trees, and few questions ask a function
     "jobs.progress": {"rich."},  # slow, and most fits show nothing
     "service": {"distributed", "distforest.jobs.dask_private", "distforest.service."},  # the client imports it, too
-    "service.exposure": {"cryptography"},  # an extra
+    "service.checkup": {"cryptography"},  # an extra
     "service.reporting": {"distforest.pictures.report"},  # a service does without pictures
     "service.submitted": {"distforest.estimators.loading"},  # a service does without estimators
     "service.whereabouts": {"distributed", "distforest.service.calls"},  # slow, and a job root is read without

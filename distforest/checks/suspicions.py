@@ -75,7 +75,7 @@ class Given:
     distances
         The distances that the forest learns, shape (n, n).
     labels
-        The label of each row, shape (n,).
+        The label of each row, shape (n,), unless the user has said that they are labels.
     weights
         How much each row counts, shape (n,), or each given pair, shape (m,); None if all count alike.
     pairs, similar

@@ -19,13 +19,15 @@ import numpy as np
 from distforest.checks import suspicions
 from distforest.checks.suspicions import Given
 from distforest.errors import InputError, warn_caller
-from distforest.sources.data_frames import frame_columns, holds_numbers, told_of_row_order
-from distforest.sources.given import in_memory, is_data_frame, is_sparse, unmasked
+from distforest.sources.columns import TableColumns, numbers_in_column
+from distforest.sources.factors import Labels
+from distforest.sources.given import in_memory, is_sparse, unmasked
 from distforest.sources.kernels import KERNELS
 from distforest.sources.opening import opened_rows
 from distforest.sources.point_pairs import check_pairs
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.row_kinds import Dense, Features, Kernel
+from distforest.sources.row_order import told_of_row_order
 from distforest.sources.sparse import SparseSource, read_sparse
 from distforest.sources.truth import Truth, TruthKind
 
@@ -195,8 +197,9 @@ def check(
         raise InputError(f"similarity: one of {words} was expected, found {similarity!r}")
     raw: Any = opened_rows(X)
     columns: dict[str, np.ndarray] = {}
-    if is_data_frame(raw):
-        columns = {name: np.asarray(column) for name, column in frame_columns(raw) if holds_numbers(column)}
+    if (table := TableColumns.of_frame(raw)) is not None:
+        found_in = {name: numbers_in_column(column) for name, column in zip(table.names, table.columns, strict=True)}
+        columns = {name: numbers for name, numbers in found_in.items() if numbers is not None}
         raw = np.column_stack([*columns.values()]) if columns else raw
     elif not is_sparse(raw):
         raw = unmasked(in_memory(raw))
@@ -212,7 +215,8 @@ def check(
     if pairs is not None:
         truth = Truth.of_vector(TruthKind.LINKS, similar)
     numbers = None if pairs is None else check_pairs(np.asarray(pairs), matrix.shape[0])
-    looked_at = Given.of(rows, matrix, (truth.kind, truth.values, truth.classes), numbers, tuple(columns))
+    classes = None if isinstance(y, Labels) else truth.classes  # who writes Labels(y) means labels
+    looked_at = Given.of(rows, matrix, (truth.kind, truth.values, classes), numbers, tuple(columns))
     found = findings(looked_at if similarity == GIVEN_MATRIX else replace(looked_at, raw=raw))
     order = told_of_row_order(X, y, "y")
     return sorted([*found, *([Finding("DF005", order)] if order else [])])

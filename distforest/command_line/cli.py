@@ -80,7 +80,7 @@ GrowingJob = TypeVar("GrowingJob", bound="Spec")
 StagedOf = TypeVar("StagedOf")
 
 FORMATS = ("npy", "npz", "csv", "parquet", "arrow", "libsvm")
-"""The values of `distforest.sources.files.table_files.FORMATS`, repeated here to avoid its imports."""
+"""The values of `distforest.sources.files.formats.FORMATS`, repeated here to avoid its imports."""
 
 
 # --- options that several commands have -------------------------------------------------------------------
@@ -140,14 +140,17 @@ def _cluster(run: Run) -> Iterator[OnDask]:
 
     with ExitStack() as stack:
         if not run.scheduler:
-            size = (run.workers, run.threads_per_worker, run.memory_limit)
+            if run.placement:
+                raise click.UsageError(f"run.{next(iter(run.placement))} is for a Dask cluster: name its run.scheduler")
+            workers = run.workers if isinstance(run.workers, int) else None
+            size = (workers, run.threads_per_worker, run.memory_limit)
             yield stack.enter_context(local_cluster(*size, tell=partial(click.echo, err=True)))
             return
         try:
             cluster = stack.enter_context(connected(run.scheduler))
         except JobError as error:
             raise UnreachableError(str(error)) from error
-        yield cluster
+        yield replace(cluster, placement=run.placement)
 
 
 @click.group("distforest", cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -404,7 +407,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     from distforest.jobs.score_spec import callback_for
     from distforest.jobs.score_table import ScoredTable, check_output, score_table
     from distforest.jobs.tables import Run
-    from distforest.sources.files.queries import is_file_of_rows
+    from distforest.sources.files.formats import is_file_of_rows
     from distforest.sources.files.table_writer import written_suffix
     from distforest.stores import outputs
     from distforest.stores.claims import Claim
@@ -456,7 +459,8 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
 
 def _file_options(queries: str, options: dict[str, Any]) -> QueryOptions | None:
     """Take the options of files from those of a command; None if the queries are no file, which then has none."""
-    from distforest.sources.files.queries import QueryOptions, is_file_of_rows
+    from distforest.sources.files.formats import is_file_of_rows
+    from distforest.sources.files.queries import QueryOptions
     from distforest.sources.files.text_options import TextOptions
 
     own = {name: options.pop(name) for name in ("id", "keep", "object", "drop", "zero_based", "format")}

@@ -65,7 +65,7 @@ def rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[tuple[str, ...]]
 def reported(job: JobState) -> Report:
     """Report the state, progress, warnings and result of a job."""
     lines = [("job", str(job["id"])), ("state", _state(job)), ("output", str(job.get("output") or "not known"))]
-    lines += [(name, str(job[name])) for name in ("owner", "priority") if job.get(name)]
+    lines += [(name, str(job[name])) for name in ("owner", "priority", "queue") if job.get(name)]
     lines += [(name, moment_of(job[name])) for name in ("submitted", "started", "ended") if job.get(name)]
     if job.get("workers") is not None and not job.get("ended"):
         lines.append(("workers", f"{job['workers']:,}"))

@@ -63,6 +63,11 @@ _JOB_ROOT = click.option(
 )
 
 
+_OWNER = click.option(
+    "--owner",
+    envvar="USER",
+    help="Your name as an owner; a certificate's name takes precedence.  [env: USER]",
+)
 _SETS = click.option(
     "--set",
     "sets",
@@ -126,7 +131,8 @@ def _wants_json() -> bool:
 @click.option(
     "--priority", type=int, help="Start before waiting jobs of a lower priority, as run.priority.  [default: 0]"
 )
-@click.option("--owner", envvar="USER", help="Who submits the job; a certificate's name takes precedence.  [env: USER]")
+@click.option("--queue", help="Queue of the job, as run.queue.")
+@_OWNER
 @click.option("--wait", "waits", is_flag=True, help="Wait until the job has ended, like `wait`.")
 def submit(
     spec: str,
@@ -135,6 +141,7 @@ def submit(
     if_exists: IfExists,
     sets: tuple[str, ...],
     priority: int | None,
+    queue: str | None,
     owner: str | None,
     waits: bool,
     where: Whereabouts,
@@ -151,7 +158,8 @@ def submit(
     from distforest.service.following import check_succeeded
     from distforest.service.registry import ENDS
 
-    changes = settings(sets) | ({} if priority is None else {"run.priority": priority})
+    given = {"run.priority": priority, "run.queue": queue}
+    changes = settings(sets) | {name: value for name, value in given.items() if value is not None}
     text = with_absolute_paths(read_spec(spec, changes)).to_json()
     submitted = where.service().submit(text, name, if_exists, owner)
     job, created = submitted["job"], bool(submitted["created"])
@@ -301,18 +309,20 @@ def logs(name: str, follows: bool, where: Whereabouts) -> None:
 @click.command()
 @click.argument("name", metavar="ID")
 @asks_service
-def cancel(name: str, where: Whereabouts) -> Report:
+@_OWNER
+def cancel(name: str, owner: str | None, where: Whereabouts) -> Report:
     """Stop job ID and discard its unfinished work."""
     from distforest.command_line.job_reports import reported
 
-    return reported(where.service().cancel(name))
+    return reported(where.service().cancel(name, owner))
 
 
 @click.command()
 @click.argument("name", metavar="ID")
 @asks_service
 @_SETS
-def resume(name: str, sets: tuple[str, ...], where: Whereabouts) -> Report:
+@_OWNER
+def resume(name: str, sets: tuple[str, ...], owner: str | None, where: Whereabouts) -> Report:
     """Resume the failed job ID from its finished tasks.
 
     A cancelled job starts again from the beginning, and a failed one whose changed keys lead to other trees grows them
@@ -321,7 +331,7 @@ def resume(name: str, sets: tuple[str, ...], where: Whereabouts) -> Report:
     from distforest.command_line.job_reports import reported
     from distforest.command_line.spec_files import settings
 
-    return reported(where.service().resume(name, settings(sets)))
+    return reported(where.service().resume(name, settings(sets), owner))
 
 
 @click.command()
@@ -335,7 +345,10 @@ def resume(name: str, sets: tuple[str, ...], where: Whereabouts) -> Report:
     help="Remove all jobs that have ended so; may be repeated.",
 )
 @click.option("--older-than", metavar="AGE", help="Remove all jobs that ended so long ago, such as 30d.")
-def rm(names: tuple[str, ...], states: tuple[str, ...], older_than: str | None, where: Whereabouts) -> Report:
+@_OWNER
+def rm(
+    names: tuple[str, ...], states: tuple[str, ...], older_than: str | None, owner: str | None, where: Whereabouts
+) -> Report:
     """Remove jobs that have ended from the service: by ID, or all in a state or of an age.
 
     With both --state and --older-than, jobs are removed to which both apply. Spec, events and unfinished work are
@@ -354,12 +367,12 @@ def rm(names: tuple[str, ...], states: tuple[str, ...], older_than: str | None, 
     if chooses == bool(names):
         raise click.UsageError("either IDs, or --state or --older-than, were expected")
     latest, service = time.time() - (seconds_of_option("--older-than", older_than) or 0.0), where.service()
-    removed = [service.remove(name) for name in names]
+    removed = [service.remove(name, owner) for name in names]
     if chooses:
         for job in service.listed(JobFilter(states or ENDS))["jobs"]:
             if (job.get("ended") or 0.0) <= latest:
                 with contextlib.suppress(NotFoundError):  # somebody else has removed it
-                    removed.append(service.remove(job["id"]))
+                    removed.append(service.remove(job["id"], owner))
     lines = [("removed", name) for name in removed] or [("removed", "none")]
     return Report({"removed": removed}, lines)
 
@@ -400,9 +413,28 @@ def rm(names: tuple[str, ...], states: tuple[str, ...], older_than: str | None, 
     show_default=True,
     help="Port of the web page; 0: any free one.",
 )
+@click.option(
+    "--queue",
+    "queues",
+    multiple=True,
+    metavar="NAME:max-running=N",
+    help="A queue, and how many of its jobs run at once; may be repeated.",
+)
+@click.option("--cancel", type=click.Choice(("owner", "anyone")), help="Who may cancel jobs.  [default: anyone]")
+@click.option("--operator", "operators", multiple=True, metavar="NAME", help="Who may change all jobs, besides owners.")
 @click.option("--json-logs", is_flag=True, help="Log one JSON object in each line to stderr.")
 @click.pass_context
-def serve(ctx: click.Context, /, job_root: str, memory_limit: str | None, **machine: Any) -> None:
+def serve(
+    ctx: click.Context,
+    /,
+    job_root: str,
+    memory_limit: str | None,
+    queues: tuple[str, ...],
+    cancel: str | None,
+    operators: tuple[str, ...],
+    json_logs: bool,
+    **machine: Any,
+) -> None:
     """Run a service on this machine until Ctrl-C or SIGTERM.
 
     Unfinished jobs resume when a service is started again on the same job root.
@@ -410,18 +442,22 @@ def serve(ctx: click.Context, /, job_root: str, memory_limit: str | None, **mach
     from distforest.command_line.reports import Report
     from distforest.command_line.spec_files import bytes_of_option
     from distforest.jobs.any_spec import from_the_root
-    from distforest.service.serving import Machine, ServiceAddresses
     from distforest.service.serving import serve as run
 
     root = from_the_root(job_root)
 
-    def ready(place: ServiceAddresses) -> None:
-        lines = [("scheduler", place.address), ("page", place.page), ("job root", root)]
-        lines.append(("submit", f"distforest submit SPEC --scheduler {place.address}"))
-        print_report(ctx, Report({"address": place.address, "page": place.page, "job_root": root}, lines))
+    def ready(address: str, page: str) -> None:
+        lines = [("scheduler", address), ("page", page), ("job root", root)]
+        lines.append(("submit", f"distforest submit SPEC --scheduler {address}"))
+        print_report(ctx, Report({"address": address, "page": page, "job_root": root}, lines))
         sys.stdout.flush()
 
-    run(root, Machine(memory_limit=bytes_of_option("--memory-limit", memory_limit), **machine), ready)
+    options = ["--json-logs"] if json_logs else []
+    options += ["--cancel", cancel] if cancel else []
+    options += [part for name in queues for part in ("--queue", name)]
+    options += [part for name in operators for part in ("--operator", name)]
+    limit = bytes_of_option("--memory-limit", memory_limit)
+    run(root, ready, memory_limit=limit, options=options, **machine)
     click.echo("stopped; unfinished jobs resume when a service is started on this job root", err=True)
 
 

@@ -44,12 +44,10 @@ from distforest.jobs.progress import shown_progress
 from distforest.jobs.screening import screened_data
 from distforest.jobs.staging import from_data
 from distforest.jobs.train import Options, fit, fit_here
-from distforest.sources.data_frames import (
-    told_of_row_order,
-)
-from distforest.sources.files.named_order import told_of_addresses
+from distforest.sources.files.ids import told_of_addresses
 from distforest.sources.given import in_memory, unmasked
 from distforest.sources.opening import opened_array
+from distforest.sources.row_order import told_of_row_order
 from distforest.sources.scratch import OF_HOST
 from distforest.sources.sparse import SparseSource
 from distforest.sources.truth import Truth, TruthKind
@@ -115,6 +113,7 @@ class ForestEstimator(ReadsRows):
     warm_start: bool
     client: Client | None
     forest_: Forest
+    _are_labels_stated: bool = False  # by Labels(y), and not taken for labels
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
@@ -314,7 +313,7 @@ class ForestEstimator(ReadsRows):
         The digest of the data is worked out beside the growth, which waits for it only if trees are to be added: what
         is compared are the data as they were read for this fit, also if their owner changes them later.
         """
-        truth = (data.truth_kind, data.truth, data.classes)
+        truth = (data.truth_kind, data.truth, None if self._are_labels_stated else data.classes)
         weights = data.sample_weights if data.pairs is None else data.pair_weights
         counted = None if weights is None else weights.integers
         warn_of(Given.of(data.rows, data.matrix, truth, data.pairs, self._names(), counted))

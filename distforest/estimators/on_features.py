@@ -17,10 +17,10 @@ from distforest.forest import explanations, importances, scoring
 from distforest.forest.forest import shares_of
 from distforest.growth.methods import check_sparse, for_sparse
 from distforest.jobs.passes_chosen import exceeds
-from distforest.sources.data_frames import told_of_named_weights
 from distforest.sources.given import is_stored, unmasked
 from distforest.sources.mapped_rows import features_on_disk
 from distforest.sources.row_kinds import Features
+from distforest.sources.row_order import told_of_named_weights
 from distforest.sources.schema import Schema
 from distforest.sources.scratch import OF_HOST
 from distforest.sources.sparse_features import read_sparse_features

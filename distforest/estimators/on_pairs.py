@@ -22,12 +22,11 @@ from distforest.forest.explanations import Explanation, explain_pairs
 from distforest.forest.pairs import pair_neighbors, pair_scores
 from distforest.growth.methods import check_sparse, for_sparse
 from distforest.growth.pairs.methods import check_n_points, pair_columns
-from distforest.growth.pairs.pair_weights import integers_of_pairs
+from distforest.growth.pairs.point_weights import integers_of_pairs
 from distforest.growth.problem import Data
 from distforest.sources.collections import computed
-from distforest.sources.data_frames import told_of_row_order
 from distforest.sources.factors import Labels, encoded, names_of_classes
-from distforest.sources.files.named_order import told_of_addresses
+from distforest.sources.files.ids import told_of_addresses
 from distforest.sources.given import in_memory
 from distforest.sources.opening import opened_array
 from distforest.sources.point_pairs import (
@@ -37,6 +36,7 @@ from distforest.sources.point_pairs import (
     named,
 )
 from distforest.sources.readings import FEATURES, read
+from distforest.sources.row_order import told_of_row_order
 from distforest.sources.sparse_features import read_sparse_features
 from distforest.sources.sparse_pairs import SparsePairs, check_sparse_points
 from distforest.sources.truth import Truth, TruthKind, pairs_of_rows
@@ -153,7 +153,6 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
             told_of_row_order(pairs, similar, "similar", "pairs"),
             told_of_row_order(pairs, pair_weight, "pair_weight", "pairs")
             or told_of_row_order(similar, pair_weight, "pair_weight", "similar"),
-            told_of_addresses(X, pairs),  # pairs that number rows by their names may do so in another order, too
             told_of_addresses(pairs, similar),
             told_of_addresses(pairs, pair_weight),
         )

@@ -13,17 +13,9 @@ from distforest.checks.suspicions import Given
 from distforest.checks.table import warn_of
 from distforest.errors import InputError, warn_caller
 from distforest.sources.boolean_columns import check_booleans
-from distforest.sources.category_columns import FROM_DTYPE, CategoryTable, is_from_dtype, told_of_unseen
-from distforest.sources.data_frames import (
-    check_names,
-    check_number_columns,
-    dtypes_of,
-    with_plain_missing,
-    with_zero_fills,
-)
-from distforest.sources.date_columns import dates_as_numbers, learned_dates
+from distforest.sources.columns import TableColumns, is_from_dtype, told_of_unseen, with_none
 from distforest.sources.files.ids import refuse_text_as_bytes
-from distforest.sources.given import is_data_frame, is_sparse, is_stored, unmasked
+from distforest.sources.given import is_sparse, is_stored, unmasked
 from distforest.sources.opening import open_matrix, opened_rows
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.schema import Schema, refuse_categories
@@ -34,7 +26,6 @@ if TYPE_CHECKING:
 
     from distforest.estimators.input_types import CategoricalLike, RowsLike
     from distforest.sources.arrays import Matrix
-    from distforest.sources.schema import FeatureColumn
     from distforest.sources.source import Float32s
 
 
@@ -90,7 +81,8 @@ class ReadsRows(BaseEstimator):  # type: ignore[misc]
         if is_stored(rows) or (address is not None and is_sparse(rows) and self._zero_is_absent):
             checked = self._rows_at(rows, address or "X", reset)
         else:
-            checked = self._rows_in_memory(rows, reset)
+            encoded = self._encoded(rows, reset)
+            checked = self._numeric_rows(with_none(rows), reset) if encoded is None else encoded
         if reset:
             self._is_of_booleans = checked.dtype.kind == "b"
         elif self._reads_features and not is_stored(checked):
@@ -128,60 +120,37 @@ class ReadsRows(BaseEstimator):  # type: ignore[misc]
             self._set_schema(schema)
         return rows
 
-    def _rows_in_memory(self, rows: Any, reset: bool) -> Any:
-        """Check rows in memory; dates become numbers, and categories their codes."""
-        dates: dict[str, FeatureColumn] = {}
-        rows = with_plain_missing(rows)
-        if is_data_frame(rows):
-            check_names(rows)
-            dates = learned_dates(rows) if reset else {}
-            schema = Schema(tuple(dates.values())) if reset else self._schema()
-            rows = rows if schema is None else dates_as_numbers(rows, schema)
-        checked: Any = self._encoded(rows, reset)
-        if checked is None:
-            checked = self._numeric_rows(rows, reset)
-        if dates and (plain := self._schema()) is not None:
-            self._set_schema(plain.with_columns(dates))
-        return checked
+    def _encoded(self, rows: object, reset: bool) -> NDArray[np.floating] | None:
+        """Encode rows of which some columns hold dates or categories, or numbers that NumPy does not read by itself.
 
-    def _encoded(self, rows: object, reset: bool) -> NDArray[np.float64] | None:
-        """Encode rows of which some columns hold categories; None if all hold numbers."""
-        if not hasattr(self, "categorical_features"):
-            return None
-        which: Any = self.categorical_features
+        None if NumPy reads all of them. Warns of categories that the forest has not seen.
+        """
+        which: CategoricalLike = getattr(self, "categorical_features", None)
         if not reset:
             fitted = self._schema()
             which = [place for place, size in enumerate(fitted.n_categories if fitted else ()) if size] or None
-        is_by_dtype = isinstance(which, str) and which == FROM_DTYPE
-        if is_by_dtype and isinstance(rows, np.ndarray) and rows.dtype.kind in "fiu":
+        if (table := TableColumns.of(rows, which)) is None:
             return None
-        table = CategoryTable.of(rows, which)
-        schema = None if table is None else table.schema(which) if reset else self._schema()
-        if table is None or schema is None:
+        schema = table.learned(which) if reset else self._schema() or Schema.of_names(table.names, table.dtypes)
+        if schema is None:
             return None
         validate_data(self, rows, reset=reset, skip_check_array=True)
         if reset:
             self._set_schema(schema if hasattr(self, "feature_names_in_") else schema.without_names())
-        matrix, unseen = table.encoded(schema)
+        matrix, unseen = table.encoded(schema, is_training=reset)
         if told := told_of_unseen(unseen):
             warn_caller(f"X: {told}")
         return matrix
 
     def _numeric_rows(self, rows: RowsLike, reset: bool) -> Matrix | scipy.sparse.spmatrix:
         """Check rows in memory that hold only numbers, as scikit-learn checks them."""
-        dtypes: tuple[str, ...] = ()
-        if is_data_frame(rows):
-            check_number_columns(rows, is_training=reset)
-            dtypes = dtypes_of(rows)
-            rows = with_zero_fills(with_plain_missing(rows, with_digits=True))
         is_accepted = self._zero_is_absent or self.__sklearn_tags__().input_tags.sparse
         accept_sparse = "csr" if is_accepted else False
         checked = validate_data(self, rows, reset=reset, accept_sparse=accept_sparse, ensure_all_finite=False)
-        if is_data_frame(rows) and checked.dtype.kind == "O":  # of Arrow or Polars, whose columns hold numbers
-            checked = checked.astype(np.float64)
         if reset:
             names = getattr(self, "feature_names_in_", None)  # which validate_data has set
-            self._set_schema(None if names is None else Schema.of_names(names, dtypes))
+            table = TableColumns.of_frame(rows)
+            self._set_schema(None if names is None else Schema.of_names(names, table.dtypes if table else ()))
         return checked
 
     def _read_features(self, rows: Matrix) -> Float32s:

@@ -48,7 +48,6 @@ from distforest.jobs.lockstep import (
 )
 from distforest.jobs.trial_forests import chosen_cut
 from distforest.sources.collections import computed, is_dask_array
-from distforest.sources.data_frames import told_of_order
 from distforest.sources.factors import (
     Distances,
     Graph,
@@ -58,7 +57,7 @@ from distforest.sources.factors import (
     names_of_classes,
     refuse_names,
 )
-from distforest.sources.files.named_order import told_of_square_order
+from distforest.sources.files.ids import told_of_square_order
 from distforest.sources.given import in_memory, is_sparse
 from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy.callbacks import Lazy
@@ -66,6 +65,7 @@ from distforest.sources.lazy.source import Objects, items_of
 from distforest.sources.opening import address_of, opened_array
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, read
 from distforest.sources.row_kinds import Dense, Features, Kernel, RowKind, Several, is_built_in
+from distforest.sources.row_order import told_of_order
 from distforest.sources.sparse import SparseSource, read_sparse, with_own_distances
 from distforest.sources.truth import Truth, TruthKind
 from distforest.stores.addresses import naming

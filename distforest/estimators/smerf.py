@@ -45,13 +45,13 @@ from distforest.jobs.lockstep import BoundSimilarity
 from distforest.jobs.train import fit_here
 from distforest.sides import CHOSEN, ONE, SIDED, TWO
 from distforest.sources.collections import computed
-from distforest.sources.data_frames import told_of_order
-from distforest.sources.factors import Distances, Graph
+from distforest.sources.factors import Distances, Graph, Labels
 from distforest.sources.given import in_memory, is_sparse, unmasked
 from distforest.sources.lazy.callbacks import Lazy
 from distforest.sources.lazy.source import sequence_of
 from distforest.sources.opening import opened_rows
 from distforest.sources.row_kinds import Features
+from distforest.sources.row_order import told_of_order
 from distforest.sources.truth import Truth, TruthKind, pairs_of_rows
 
 if TYPE_CHECKING:
@@ -196,6 +196,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         features = self._training_features(X)
         weights = self._read_weights(sample_weight, features.shape[0])
         self.__dict__.pop("n_evaluations_", None)  # of an earlier fit
+        self._are_labels_stated = isinstance(y, Labels)
         asked = self._asked(y, X, features, params, weights) if isinstance(y, Lazy) else None
         truth = asked.truth() if asked else Truth.of(y)
         self._grow_on(features, truth, params, weights)

@@ -19,11 +19,10 @@ from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import open_array, open_arrays
 from distforest.sources.factors import encoded, named_classes, names_of_classes
 from distforest.sources.files.bounds import quoted
+from distforest.sources.files.formats import format_of, is_file_of_rows
 from distforest.sources.files.ids import IDS, WHOLE, ids_beside, names_of_rows
-from distforest.sources.files.queries import is_file_of_rows
-from distforest.sources.files.roles import each_name
-from distforest.sources.files.survey import numbers_in, texts_in
-from distforest.sources.files.table_files import format_of, open_table
+from distforest.sources.files.table_arrays import numbers_in
+from distforest.sources.files.tables import open_table, texts_in
 from distforest.sources.files.text_options import TextOptions
 from distforest.stores.groups import attributes_of
 
@@ -313,7 +312,7 @@ class _Known:
         """The target of each row."""
         if self.is_table:
             table = self.table()
-            return numbers_in(table, "target", str(self.column), self.text.cells_of(table))
+            return numbers_in(table, "target", str(self.column), table.cells)
         return np.asarray(open_array(self.place)[...], np.float64).reshape(-1)
 
     def order(self, answers: _Answers, n_rows: int) -> Ints:
@@ -546,7 +545,8 @@ def _measured_distances(answers: _Answers, known: _Known) -> tuple[list[_Pair], 
         raise InputError(f"{known.place}: a table of measured pairs was expected, as pairs name their points")
     table, word = known.table(), answers.pairs[0]
     own = f"{PAIR_LEFT}{word}", f"{PAIR_RIGHT}{word}"
-    columns = each_name(table, known.pairs) or [name for name in own if name in table.columns]
+    named = [table.columns[place] for place in table.positions("pairs", known.pairs)]
+    columns = named or [name for name in own if name in table.columns]
     if len(columns) != 2:
         found = ", ".join(map(quoted, columns or table.columns[:10]))
         raise InputError(
@@ -555,7 +555,7 @@ def _measured_distances(answers: _Answers, known: _Known) -> tuple[list[_Pair], 
         )
     sides = [text for name in columns for text in texts_in(table, "pairs", name)]
     names, wanted = _written_alike(sides, [name for side in answers.pairs[1:] for name in side])
-    values = numbers_in(table, "target", str(known.target), known.text.cells_of(table), with_missing=True)
+    values = numbers_in(table, "target", str(known.target), table.cells, with_missing=True)
     found_values: dict[_Pair, list[float]] = {}
     for pair, value in zip(_pairs_in_order(names), values.tolist(), strict=True):
         if not np.isnan(value):

@@ -14,11 +14,9 @@ from sklearn.model_selection import GroupShuffleSplit, train_test_split
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import open_arrays, row_blocks, write_array
-from distforest.sources.files.csv_table import CsvTable
-from distforest.sources.files.queries import is_file_of_rows
-from distforest.sources.files.survey import table_blocks, texts_in
-from distforest.sources.files.table_files import format_of, open_table
+from distforest.sources.files.formats import format_of, is_file_of_rows
 from distforest.sources.files.table_writer import WRITTEN_SUFFIXES, table_writer, written_suffix
+from distforest.sources.files.tables import open_table, table_blocks, texts_in
 from distforest.sources.files.text_options import TextOptions
 from distforest.stores.building import working_folder
 from distforest.stores.claims import Claim
@@ -176,8 +174,7 @@ def _split_table(
             stack.enter_context(Claim(output, f"the split of {source}").held())
             folder = stack.enter_context(working_folder(output))
             places.append(str(Path(folder.address, f"part{written_suffix(output)}")))
-        separator = table.separator if isinstance(table, CsvTable) else ","
-        with table_writer(places[0], separator) as to_train, table_writer(places[1], separator) as to_test:
+        with table_writer(places[0], table.separator) as to_train, table_writer(places[1], table.separator) as to_test:
             first = 0
             for block in table_blocks(table):
                 here = is_test[first : first + block.num_rows]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 BEST, ZERO, EXEMPLARS = "best", "zero", "exemplars"
-"""Where a candidate of two objects is cut, see `distforest.growth.cuts.zero_cuts`; or a candidate is an object of each
-class, see `distforest.growth.draws.exemplars`."""
+"""Where a candidate of two objects is cut, see `distforest.growth.cuts.random_cuts`; or a candidate is one object of
+each class, see `distforest.growth.draws.objects`."""
 
 CUTS = (BEST, ZERO)
 """The cuts of two objects, which are always tried."""

@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from distforest.forest.table import LEAF
-from distforest.growth.cuts.criteria import GAIN_ROUNDING, NO_CUT, Gini
+from distforest.growth.cuts.criteria import Gini
 from distforest.growth.cuts.nearest_exemplar import STAYS, part_by_exemplars
-from distforest.growth.grower import Growth, Levels, PartingByCuts, Splits, grow_levels, in_order, numbered
+from distforest.growth.cuts.scan import GAIN_ROUNDING, NO_CUT
+from distforest.growth.grower import Growth, Levels, PartingByCuts, Splits, in_order, numbered
 from distforest.jit import kernel
 from distforest.sources.source import Floats, Int32s, Ints, Projections, offsets, runs, taken
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from distforest.forest.frontier import Frontier
-    from distforest.forest.table import NodeTable
     from distforest.growth.cuts.criteria import Criterion
     from distforest.growth.rng import Keys
 
@@ -47,11 +47,9 @@ class ChainGrowth(Growth):
     which it goes, or `STAYS`.
     """
 
-    def grow_from(self, trees: Ints, roots: Frontier, on_level: Callable[[Frontier], None]) -> NodeTable:
-        """Grow the trees numbered ``trees`` over the rows of their ``roots``; see `Growth.grow_from`."""
-        parting = PartingByExemplars(self.of_trees(trees), trees, on_level, self.criterion, ChainLevels(len(trees)))
-        grow_levels(roots, parting, self.watch)
-        return parting.written.table()
+    def parting(self, trees: Ints, on_level: Callable[[Frontier], None]) -> PartingByCuts:
+        """The parting of the nodes of some trees."""
+        return PartingByExemplars(self.of_trees(trees), trees, ChainLevels(len(trees)), on_level)
 
     def _search_slab(self, frontier: Frontier, keys: Keys, criterion: Criterion) -> Splits:
         is_cut, gain = np.zeros(frontier.n_nodes, np.bool_), np.full(frontier.n_nodes, NO_CUT)

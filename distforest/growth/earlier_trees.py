@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.forest.leaves import leaves_per_tree, triangle_size
 from distforest.forest.merged_trees import REPEATED
 from distforest.growth.problem import Problem
-from distforest.sources.truth import TruthKind
+from distforest.growth.taught import TaughtDistances
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
@@ -32,9 +31,8 @@ def as_part(problem: Bound, earlier: Forest) -> dict[str, np.ndarray]:
     """
     check_earlier(problem, earlier)
     part = {name: array for name, array in earlier.arrays().items() if name not in REPEATED}
-    if isinstance(problem, Problem) and problem.data.truth_kind == TruthKind.DISTANCES:
-        sizes = triangle_size(leaves_per_tree(earlier.table))
-        is_kept = "leaf_distances" in part and (sizes <= problem.triangle_limit).all()  # more trees, a lower limit
+    if isinstance(problem, Problem) and isinstance(problem.taught, TaughtDistances):
+        is_kept = "leaf_distances" in part and problem.taught.keeps(earlier.table)  # more trees, a lower limit
         part["leaf_distances"] = part["leaf_distances"] if is_kept else np.empty(0)
     return part
 

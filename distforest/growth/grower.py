@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from distforest.forest.category_sets import listed_of
-from distforest.forest.frontier import LEFT, RIGHT, Frontier, pick, settle
+from distforest.forest.frontier import LEFT, RIGHT, Frontier, settle
 from distforest.forest.missing import LEARNED
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.rng import ORDER_NODE, streams
@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from distforest.forest.category_sets import CategoryCodes, Listed
-    from distforest.growth.cuts.criteria import Criterion, Cuts
+    from distforest.growth.cuts.criteria import Criterion
+    from distforest.growth.cuts.scan import Cuts
+    from distforest.growth.cuts.search import Limits
     from distforest.growth.draws.columns import Draw
     from distforest.growth.rng import Keys
 
-    Search = Callable[[Any, Any, Frontier, Projections, "Limits"], tuple[Cuts, Floats]]
+    Search = Callable[[Any, Any, Frontier, Projections, Limits], tuple[Cuts, Floats]]
     """Takes a source and a criterion of any kind; a fused search takes only one kind of each."""
 
 UNCUT = {"surrogate": np.nan, "missing_right": False, "category_size": 0}
@@ -44,60 +46,6 @@ than an attempt takes in Python."""
 
 SLAB_CELLS = 1 << 22
 """Projected values (float64) held at once: a wide level is searched in slabs of nodes."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When a node is a leaf.
-
-    Attributes
-    ----------
-    min_samples_split
-        In-bag weight below which a node is not cut.
-    min_samples_leaf
-        Least in-bag weight of either side of a cut.
-    max_depth
-        Depth at which a node is not cut; the root has depth 0.
-    """
-
-    min_samples_split: int = 2
-    min_samples_leaf: int = 1
-    max_depth: int | None = None
-
-    def ends(self, depth: int) -> bool:
-        """Whether no node of this depth is cut."""
-        return self.max_depth is not None and depth >= self.max_depth
-
-    def open(self, frontier: Frontier, depth: int, criterion: Criterion) -> NDArray[np.bool_]:
-        """Which nodes may be cut."""
-        if self.ends(depth):
-            return np.zeros(frontier.n_nodes, np.bool_)
-        return (frontier.weight >= self.min_samples_split) & criterion.impure(frontier)
-
-
-def project_and_cut(
-    source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
-) -> tuple[Cuts, Floats]:
-    """The best cut of each node, and the value of each row on the chosen candidate."""
-    values = source.project(frontier.rows, frontier.starts, projections)
-    cuts = criterion.cut(frontier, values, limits.min_samples_leaf)
-    picked = np.empty(len(frontier.rows))
-    pick(frontier.starts, values, cuts.candidate, picked)
-    return cuts, picked
-
-
-def judge_and_cut(
-    source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
-) -> tuple[Cuts, Floats]:
-    """`project_and_cut` that projects the rows that judge on all candidates, and all rows on the chosen ones only.
-
-    If a side may be too light, all rows judge: some of the rows do not show it.
-    """
-    some = criterion.judged_on(frontier) if limits.min_samples_leaf == 1 else frontier
-    if some is frontier:
-        return project_and_cut(source, criterion, frontier, projections, limits)
-    cuts = criterion.cut(some, source.project(some.rows, some.starts, projections), limits.min_samples_leaf)
-    return cuts, values_on(source, frontier, projections, cuts)
 
 
 class Windows(NamedTuple):
@@ -126,13 +74,6 @@ class SearchesOn(Protocol):
 
     def in_turn(self, source: Any, criterion: Any, windows: Windows, limits: Limits) -> tuple[Cuts, Floats]:
         """The cuts, and the value of each row on the chosen candidate."""
-
-
-def values_on(source: Source, frontier: Frontier, projections: Projections, cuts: Cuts) -> Floats:
-    """The value of each row on the candidate that its node has chosen, shape (n_rows,)."""
-    chosen = taken(projections, np.arange(frontier.n_nodes), cuts.candidate.clip(0))
-    values: Floats = source.project(frontier.rows, frontier.starts, chosen)[0]
-    return values
 
 
 @runtime_checkable
@@ -246,7 +187,7 @@ class Growth:
     source, draw, criterion, limits, seed
         The data, the candidates of a node, the judge of their cuts, when a node is a leaf, and the forest's seed.
     search
-        How a level is searched: `project_and_cut`, or a twin of it (`distforest.growth.methods`).
+        How a level is searched: `distforest.growth.cuts.search.project_and_cut`, or a twin of it.
     watch
         Called with the report of each level.
     on_missing
@@ -262,7 +203,7 @@ class Growth:
     criterion: Criterion
     limits: Limits
     seed: int
-    search: Search = project_and_cut
+    search: Search
     watch: LevelWatch = unwatched
     on_missing: str = "stop"
     held: int | None = None
@@ -297,9 +238,13 @@ class Growth:
 
         ``on_level`` is called with the frontier of each level before it is searched.
         """
-        parting = PartingByCuts(self.of_trees(trees), trees, on_level, self.criterion, Levels(len(trees)))
+        parting = self.parting(trees, on_level)
         grow_levels(roots, parting, self.watch)
         return parting.written.table()
+
+    def parting(self, trees: Ints, on_level: Callable[[Frontier], None]) -> PartingByCuts:
+        """The parting of the nodes of some trees."""
+        return PartingByCuts(self.of_trees(trees), trees, Levels(len(trees)), on_level)
 
     def of_trees(self, trees: Ints) -> Growth:
         """The growth with the draw for these trees."""
@@ -519,10 +464,13 @@ class PartingByCuts:
 
     growth: Growth
     trees: Ints
-    on_level: Callable[[Frontier], None]
-    criterion: Criterion
     written: Levels
+    on_level: Callable[[Frontier], None] = unseen
+    criterion: Criterion = field(init=False)
     splits: Splits = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.criterion = self.growth.criterion
 
     def open(self, frontier: Frontier, depth: int) -> NDArray[np.bool_]:
         """Whether each node is within the limits."""

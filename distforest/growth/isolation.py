@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from distforest.growth.cuts.criteria import Cuts, Steady
+from distforest.growth.cuts.criteria import Steady
 from distforest.growth.cuts.random_cuts import Places
-from distforest.growth.draws.measures import ONE_MEASURE, Measures
-from distforest.growth.draws.object_pairs import PAIR_TRIES, AnyPairs, rules_of_similarities, usable_pairs
+from distforest.growth.cuts.scan import Cuts
+from distforest.growth.draws.object_pairs import (
+    ONE_MEASURE,
+    PAIR_TRIES,
+    AnyPairs,
+    Measures,
+    rules_of_similarities,
+    usable_pairs,
+)
 from distforest.growth.draws.objects import DRAW_ATTEMPTS
 from distforest.growth.rng import Keys
 from distforest.sources.source import Floats, Projections, Source, offsets

@@ -22,49 +22,33 @@ from distforest.forest.forest import Meaning
 from distforest.forest.leaf_kinds import (
     NEAREST,
     SHARE,
-    KeepsCounts,
-    KeepsMeans,
-    KeepsMembers,
     KeepsNothing,
-    KeepsTargets,
 )
 from distforest.forest.missing import LEARNED
 from distforest.growth.chains import ChainGrowth
-from distforest.growth.cuts.absolute_distance import AbsoluteDistance
 from distforest.growth.cuts.category_search import BesideBins, CategorySearch, RanksCategories
-from distforest.growth.cuts.category_signs import CategoryNumbers
-from distforest.growth.cuts.class_costs import ClassCosts
 from distforest.growth.cuts.class_histograms import best_codes_by_labels, cut_codes_by_labels
 from distforest.growth.cuts.class_weights import MOST_WEIGHT, ClassWeights
-from distforest.growth.cuts.cluster_search import project_and_cut_clusters
-from distforest.growth.cuts.clusters import MCLUST_BIC, TwoClusters
-from distforest.growth.cuts.companion_search import CompanionSearch
-from distforest.growth.cuts.companions import Companions
-from distforest.growth.cuts.criteria import Criterion, Cuts, Gini, Variance
-from distforest.growth.cuts.far_values import FarVariance, variance_of
-from distforest.growth.cuts.graph_distance import GraphDistance
-from distforest.growth.cuts.histograms import best_codes_by_targets, cut_codes_by_targets
+from distforest.growth.cuts.clusters import MCLUST_BIC, CompanionSearch, TwoClusters, project_and_cut_clusters
+from distforest.growth.cuts.companions import CategoryNumbers, Companions
+from distforest.growth.cuts.criteria import Criterion, Gini, Variance
+from distforest.growth.cuts.histograms import best_codes, cut_binned
 from distforest.growth.cuts.mean_distance import MeanDistance
-from distforest.growth.cuts.merged_rows import best_categories_by_labels, best_categories_by_targets
-from distforest.growth.cuts.observed_distance import ObservedDistance
-from distforest.growth.cuts.random_cuts import AtRandom
-from distforest.growth.cuts.sparse_columns import cut_sparse_by_labels, cut_sparse_by_targets
+from distforest.growth.cuts.merged_rows import best_categories
+from distforest.growth.cuts.random_cuts import AtRandom, AtZero
+from distforest.growth.cuts.scan import Cuts
+from distforest.growth.cuts.search import Limits, judge_and_cut
+from distforest.growth.cuts.sparse_columns import cut_sparse
 from distforest.growth.cuts.stored_distance import StoredDistance
 from distforest.growth.cuts.witnesses import Witnesses
-from distforest.growth.cuts.zero_cuts import AtZero
-from distforest.growth.draws.categories import CategoriesAlone
-from distforest.growth.draws.column_weights import ColumnWeights, inverse_deviations
-from distforest.growth.draws.columns import Axis, Draw, Oblique
+from distforest.growth.draws.columns import Axis, CategoriesAlone, ColumnWeights, Draw, Oblique, inverse_deviations
 from distforest.growth.draws.dependence import screened_rows
-from distforest.growth.draws.exemplars import Exemplars
 from distforest.growth.draws.landmarks import Landmarks, landmarks_of, landmarks_within
-from distforest.growth.draws.measures import Measures
-from distforest.growth.draws.object_pairs import Disagreement
-from distforest.growth.draws.objects import FeatureSubsets, TwoObjects
+from distforest.growth.draws.object_pairs import Disagreement, Measures
+from distforest.growth.draws.objects import Exemplars, FeatureSubsets, TwoObjects
 from distforest.growth.draws.varying_columns import VaryingColumns
-from distforest.growth.grower import Growth, Limits, judge_and_cut
+from distforest.growth.grower import Growth
 from distforest.growth.isolation import RandomCut, TwoAtRandom
-from distforest.growth.judged_rows import check_by_passes
 from distforest.growth.pairs.methods import OverPairs, check_pair_parameters, pair_columns, rfd, tree_rank
 from distforest.growth.pairs.problem import PairProblem
 from distforest.growth.parameters import (
@@ -86,7 +70,9 @@ from distforest.growth.parameters import (
 )
 from distforest.growth.passes import Passes
 from distforest.growth.problem import Data, Problem, Sampling
+from distforest.growth.row_blocks import check_by_passes
 from distforest.growth.sample_weights import GENERAL, OF_DISTANCES, Draws, SampleWeights
+from distforest.growth.taught import Judging, Untaught, taught_by
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
 from distforest.sources.binned_table import BinnedTable, Bins, TableFiles
@@ -106,7 +92,7 @@ if TYPE_CHECKING:
     from distforest.growth.grower import Search
     from distforest.sources.lazy.callbacks import Lazy
     from distforest.sources.point_pairs import PairColumns
-    from distforest.sources.source import Floats, Int32s, Ints, Source
+    from distforest.sources.source import Floats, Int32s, Source
 
 GROWTH = 5
 """Version of the growth: it rises whenever the same data, parameters and seed lead to another digest."""
@@ -123,39 +109,20 @@ Bound = Problem | PairProblem
 
 @dataclass(frozen=True)
 class Method:
-    """One method.
+    """One method."""
 
-    Attributes
-    ----------
-    name
-        Its name in specs, in artifacts and on the command line.
-    reads
-        ``"features"``, ``"similarity"``, or ``"points"`` for a method over pairs of points.
-    truth_kinds
-        The kinds of ground truth from which it can learn.
-    parameters
-        Its parameters.
-    draw
-        Makes the draw from data, their source, parameters and a seed.
-    without_truth
-        For a method without a ground truth: makes the criterion and the kind of leaf table.
-    over_pairs
-        For a method over pairs of points, instead of a draw: makes what grows trees over pairs.
-    in_specs
-        Whether a job's spec may name it.
-    weighs_rows
-        Whether rows may have weights.
-    """
-
-    name: str
-    reads: str
-    truth_kinds: tuple[TruthKind, ...]
-    parameters: tuple[Parameter, ...]
+    name: str  # its name in specs, in artifacts and on the command line
+    reads: str  # ``"features"``, ``"similarity"``, or ``"points"`` for a method over pairs of points
+    truth_kinds: tuple[TruthKind, ...]  # the kinds of ground truth from which it can learn
+    parameters: tuple[Parameter, ...]  # its parameters
+    # makes the draw from data, their source, parameters and a seed
     draw: Callable[[Data, Source, Params, int], Draw] | None = None
+    # for a method without a ground truth: makes the criterion and the kind of leaf table
     without_truth: Callable[[Data, Params], tuple[Criterion, LeafKind]] | None = None
+    # for a method over pairs of points, instead of a draw: makes what grows trees over pairs
     over_pairs: Callable[[Data, Params, int, Callable[[int], int]], OverPairs] | None = None
-    in_specs: bool = True
-    weighs_rows: bool = False
+    in_specs: bool = True  # whether a job's spec may name it
+    weighs_rows: bool = False  # whether rows may have weights
 
 
 def _columns_of_features(data: Data, source: Source, params: Params, seed: int) -> Draw:
@@ -319,14 +286,7 @@ _ROWS = (
         in_specs=False,
         weighs_rows=True,
     ),
-    Method(
-        "rfd",
-        "points",
-        (TruthKind.LABELS, TruthKind.LINKS),
-        RFD_PARAMETERS,
-        over_pairs=rfd,
-        weighs_rows=True,
-    ),
+    Method("rfd", "points", (TruthKind.LABELS, TruthKind.LINKS), RFD_PARAMETERS, over_pairs=rfd, weighs_rows=True),
     Method(
         "treerank",
         "points",
@@ -349,16 +309,16 @@ N_COLUMNS_OF_MATRIX = 4
 
 FUSED: dict[tuple[type, type], Search] = {
     (BinnedSource, Gini): cut_codes_by_labels,
-    (BinnedSource, Variance): cut_codes_by_targets,
+    (BinnedSource, Variance): cut_binned,
     (ArraySource, TwoClusters): project_and_cut_clusters,
-    (SparseFeatures, Gini): cut_sparse_by_labels,
-    (SparseFeatures, Variance): cut_sparse_by_targets,
+    (SparseFeatures, Gini): cut_sparse,
+    (SparseFeatures, Variance): cut_sparse,
 }
 """Searches that never hold the values of all candidates, by source and plain criterion."""
 
 FUSED_BESIDE_CATEGORIES: dict[type, tuple[Callable[..., Cuts], Callable[..., tuple[Cuts, Floats]]]] = {
-    Gini: (best_codes_by_labels, best_categories_by_labels),
-    Variance: (best_codes_by_targets, best_categories_by_targets),
+    Gini: (best_codes_by_labels, best_categories),
+    Variance: (best_codes, best_categories),
 }
 """The same for a `BinnedTable`, by plain criterion: of numbers, and of categories."""
 
@@ -581,7 +541,10 @@ def problem(method: Method, data: Data, params: Params, seed: int, passes: Passe
         return _over_rows(method, data, params, seed, passes)
     if passes is not None:
         raise InputError(f"trees grow by passes over features, found {method.name}, which learns from pairs")
-    return _over_pairs(method, data, params, seed)
+    bound = method.over_pairs(data, params, seed, partial(n_candidates, params["max_features"]))
+    told = parameters_told(method.parameters, params)
+    meaning = Meaning(method.name, told, seed, data.rows, bound.leaf, data.classes)
+    return PairProblem(meaning, data, int(params["n_estimators"]), bound.points, bound.sampling, bound.growth)
 
 
 def over_rows(bound: Bound) -> Problem:
@@ -590,53 +553,73 @@ def over_rows(bound: Bound) -> Problem:
     return bound
 
 
-def _over_pairs(method: Method, data: Data, params: Params, seed: int) -> PairProblem:
-    """Bind a method to pairs of points."""
-    assert method.over_pairs is not None  # noqa: S101  (checked by the caller)
-    bound = method.over_pairs(data, params, seed, partial(n_candidates, params["max_features"]))
-    kept = parameters_told(method.parameters, params)
-    meaning = Meaning(method.name, kept, seed, data.rows, bound.leaf, data.classes)
-    return PairProblem(meaning, data, int(params["n_estimators"]), bound.points, bound.sampling, bound.growth)
-
-
 def _over_rows(method: Method, data: Data, params: Params, seed: int, passes: Passes | None) -> Problem:
     """Bind a method to rows."""
     assert method.draw is not None  # noqa: S101  (a method has a draw or is one over pairs)
     of_rows = None if data.is_of_distances else passes
     data, source = data.without_absent(), _source(data, params, of_rows)
-    rows_of_trees = sampling(params, data.n_rows, data.sample_weights)
-    params, class_weights = _weighted(data, params, rows_of_trees.heaviest)
-    criterion, leaf = (
-        method.without_truth(data, params)
-        if method.without_truth
-        else _taught(data, params, class_weights, rows_of_trees.heaviest, passes)
-    )
+    rows_of_trees, n_trees = sampling(params, data.n_rows, data.sample_weights), int(params["n_estimators"] or 1)
+    criterion: Criterion
+    if method.without_truth:
+        criterion, leaf = method.without_truth(data, params)
+        taught = Untaught(leaf)
+    else:
+        class_weights = None
+        if (class_weight := params.get("class_weight")) is not None:
+            if data.truth_kind != TruthKind.LABELS:
+                raise InputError(f"class_weight={class_weight!r} goes with labels, found {data.truth_kind}")
+            of_classes = ClassWeights.of(class_weight, data.truth, data.classes or [], data.sample_weight)
+            params = {**params, "class_weight": of_classes.given}
+            class_weights = of_classes.integers(rows_of_trees.heaviest)
+        block_rows = None if passes is None else passes.rows_of_block(4 * data.n_rows)
+        of_rows_and_classes = data.sample_weight, rows_of_trees.heaviest, class_weights
+        nearest = params.get("voting") == NEAREST
+        judging, taught = taught_by(data.as_truth, n_trees, block_rows, nearest, *of_rows_and_classes)
+        criterion = _placed(judging, params, passes if data.is_of_distances else None)
     limits = _limits(params, rows_of_trees)
     if not data.is_lazy:  # whose budget would last longer, so that their forests would be others
         limits = for_two_sides(limits)
-    draw, on_missing = method.draw(data, source, params, seed), _rule_for_missing(data, source, params)
-    search = search_of(source, criterion)
-    held = 1 if isinstance(source, SparseFeatures) and search is not judge_and_cut else None
-    growth: Growth
+    draw, search = method.draw(data, source, params, seed), search_of(source, criterion)
     if isinstance(draw, Exemplars):
-        growth = ChainGrowth(source, draw, criterion, limits, seed, search, held=draw.most)
+        growth: Growth = ChainGrowth(source, draw, criterion, limits, seed, search, held=draw.most)
     else:
-        growth = Growth(source, draw, criterion, limits, seed, search, on_missing=on_missing, held=held)
+        held = 1 if isinstance(source, SparseFeatures) and search is not judge_and_cut else None
+        rule = _rule_for_missing(data, source, params)
+        growth = Growth(source, draw, criterion, limits, seed, search, on_missing=rule, held=held)
     if isinstance(data.rows, Features) and data.rows.n_categories:
-        growth = _with_categories(method, growth, data)
-    meaning = Meaning(method.name, parameters_told(method.parameters, params), seed, data.rows, leaf, data.classes)
+        growth = _with_categories(method, growth, data, data.rows.n_categories)
+    told = parameters_told(method.parameters, params)
+    meaning = Meaning(method.name, told, seed, data.rows, taught.leaf, data.classes)
     if of_rows is not None:
         check_by_passes(growth)
-    return Problem(meaning, data, growth, rows_of_trees, int(params["n_estimators"] or 1), passes)
+    return Problem(meaning, data, growth, rows_of_trees, n_trees, taught, passes)
 
 
-def _with_categories(method: Method, growth: Growth, data: Data) -> Growth:
+def _placed(criterion: Judging, params: Params, passes: Passes | None) -> Criterion:
+    """The criterion with where cuts and missing rows are placed; with ``passes`` over a matrix of distances, by these.
+
+    Raises
+    ------
+    InputError
+        Some distances are unobserved, and the matrix does not fit into memory.
+    """
+    at_random = params.get("splitter") == "random"
+    judge: Criterion = replace(criterion, places_missing="on_missing" not in params and not at_random)
+    if passes is not None:
+        if type(judge) is not MeanDistance:
+            raise InputError(NO_PASSES_WITH_HOLES)
+        judge = StoredDistance.of(judge, passes.budget, passes.rows_of_block(4 * len(judge.distances)))
+    if params.get("cut") == ZERO:
+        return AtZero(judge)
+    return AtRandom(judge) if at_random else judge
+
+
+def _with_categories(method: Method, growth: Growth, data: Data, sizes: tuple[int, ...]) -> Growth:
     """The growth for features of which some are categories; raises InputError if a truth orders no categories."""
-    assert isinstance(data.rows, Features)  # noqa: S101  (checked by the caller)
-    found = f"found {counted(sum(n > 0 for n in data.rows.n_categories), 'feature')} of categories"
+    found = f"found {counted(sum(n > 0 for n in sizes), 'feature')} of categories"
     if data.graph is not None:
         raise InputError(f"a sparse graph orders no categories, {found}; give a dense one, or encode them as numbers")
-    n_categories = np.array(data.rows.n_categories, np.int32)
+    n_categories = np.array(sizes, np.int32)
     draw = CategoriesAlone(growth.draw, n_categories)
     if isinstance(growth.criterion, TwoClusters):
         criterion = _beside_categories(growth.criterion, growth.draw, data, n_categories)
@@ -758,60 +741,3 @@ def rows_of_features(
     if METHODS[method].reads == "points":
         return pair_columns(params, n_features, n_categories=n_categories)
     return Features(n_features, n_categories)
-
-
-def _weighted(data: Data, params: Params, heaviest: int) -> tuple[Params, Ints | None]:
-    """The parameters with a weight for every label, and these weights as integers; unchanged without weights.
-
-    ``heaviest`` is the largest weight of a tree without them.
-    """
-    class_weight = params.get("class_weight")
-    if class_weight is None:
-        return params, None
-    if data.truth_kind != TruthKind.LABELS:
-        raise InputError(f"class_weight={class_weight!r} goes with labels, found {data.truth_kind}; leave it out")
-    weights = ClassWeights.of(class_weight, data.truth, data.classes or [], data.sample_weight)
-    return {**params, "class_weight": weights.given}, weights.integers(heaviest)
-
-
-def _taught(
-    data: Data, params: Params, class_weights: Ints | None, heaviest: int, passes: Passes | None
-) -> tuple[Criterion, LeafKind]:
-    """The criterion for the ground truth of the data, and the kind of leaf table."""
-    places_missing = "on_missing" not in params and params["splitter"] == "best"
-    criterion, leaf = _of_truth(data, class_weights, params.get("voting") == NEAREST, heaviest)
-    found = replace(criterion, places_missing=places_missing)
-    judge: Criterion = found if passes is None or not data.is_of_distances else _stored(found, passes)
-    if params.get("cut") == ZERO:
-        return AtZero(judge), leaf
-    return (AtRandom(judge) if params.get("splitter") == "random" else judge), leaf
-
-
-def _stored(criterion: Criterion, passes: Passes) -> StoredDistance:
-    """The criterion that reads a matrix of distances by passes; raises InputError if some of them are unobserved."""
-    if type(criterion) is not MeanDistance:
-        raise InputError(NO_PASSES_WITH_HOLES)
-    block_rows = passes.rows_of_block(4 * len(criterion.distances))
-    return StoredDistance.of(criterion, passes.budget, block_rows)
-
-
-def _of_truth(
-    data: Data, class_weights: Ints | None, nearest: bool, heaviest: int
-) -> tuple[Gini | ClassCosts | AbsoluteDistance | MeanDistance | GraphDistance | Variance | FarVariance, LeafKind]:
-    if data.costs is not None:
-        return ClassCosts.of(data.truth, data.costs), KeepsCounts()
-    if data.truth_kind == TruthKind.LABELS:
-        n_classes = len(data.classes or ())
-        gini = Gini(data.truth, n_classes, class_weights=class_weights)
-        return gini, KeepsCounts(None if class_weights is None else tuple(class_weights.tolist()), nearest)
-    if data.graph is not None:
-        return GraphDistance.of(data.graph, data.largest), KeepsMembers(data.offset or None)
-    if data.truth_kind == TruthKind.DISTANCES:
-        distances = ArraySource.of(data.truth).values
-        criterion = ObservedDistance if data.n_unobserved else MeanDistance
-        return criterion.of(distances, data.largest), KeepsMembers(data.offset or None)
-    if data.truth_kind == TruthKind.DIFFERENCES:
-        return AbsoluteDistance.of(data.truth, data.sample_weight), KeepsTargets()
-    leaf = KeepsMeans.of(data.truth_kind, nearest)
-    heaviest_of_rows = None if data.sample_weights is None else heaviest
-    return variance_of(data.truth, leaf.factor, data.truth_kind, heaviest_of_rows), leaf

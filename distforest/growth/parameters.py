@@ -19,7 +19,7 @@ from distforest.sources.filled import ROW_MEAN
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from distforest.growth.grower import Limits
+    from distforest.growth.cuts.search import Limits
 
 BALANCES = ("points", "classes", "pairs")
 """Rules by which must-link and cannot-link pairs are drawn from labels."""
@@ -44,32 +44,19 @@ Value = int | float | bool | str | None | Mapping[str, float]
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a method.
+    """One parameter of a method."""
 
-    Attributes
-    ----------
-    name, default, text
-        Its name, its default, and a sentence that describes it.
-    integer, real
-        Closed ranges of the allowed integers and real numbers; None if that kind of number is not allowed.
-    words
-        The strings, None, True and False that are allowed beside numbers.
-    table
-        Whether a table of positive numbers by label is allowed.
-    later
-        Whether forests were grown before the parameter existed, see `parameters_told`.
-    lazy
-        Whether a `Lazy` function may stand in its place, which the estimator reads before it checks parameters.
-    """
-
+    # name, default, text: its name, its default, and a sentence that describes it
     name: str
     default: Value
     text: str
+    # integer, real: closed ranges of the allowed integers and real numbers; None if that kind of number is not allowed
     integer: tuple[float, float] | None = None
     real: tuple[float, float] | None = None
-    words: tuple[bool | str | None, ...] = ()
-    table: bool = False
-    later: bool = False
+    words: tuple[bool | str | None, ...] = ()  # the strings, None, True and False that are allowed beside numbers
+    table: bool = False  # whether a table of positive numbers by label is allowed
+    later: bool = False  # whether forests were grown before the parameter existed, see `parameters_told`
+    # whether a `Lazy` function may stand in its place, which the estimator reads before it checks parameters
     lazy: bool = False
 
     def accepts(self, value: object) -> bool:
@@ -204,7 +191,7 @@ def n_drawn(max_samples: float | None, there: int) -> int:
 
 
 def limits_among(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that say when a node is a leaf: the arguments of `distforest.growth.grower.Limits`.
+    """The parameters that say when a node is a leaf: the arguments of `distforest.growth.cuts.search.Limits`.
 
     Examples
     --------

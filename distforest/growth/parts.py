@@ -2,9 +2,9 @@
 
 A level is a round of answers::
 
-    part 0   sums of its rows in large nodes     +
-    part 1   sums of its rows in large nodes     +
-    part 2   sums of its rows in large nodes     = sums of all rows --> decide: the cuts, and
+    part 0   tallies of its rows in large nodes     +
+    part 1   tallies of its rows in large nodes     +
+    part 2   tallies of its rows in large nodes     = those of all rows --> decide: the cuts, and
     pack 0   nodes whose rows it has: how many are cut -------------->  the numbers of all nodes
     pack 1   nodes whose rows it has: how many are cut -------------->  of the next level
 
@@ -12,35 +12,46 @@ A level is a round of answers::
     numbers  each pack goes down the next level, by the grower as it is
 
 Every function here is pure: what it returns follows from its arguments, which it does not change. So whoever runs them
-may run them anywhere, and again. Cuts follow from sums by the functions of `distforest.growth.passes`; a sum over parts
-is that of all rows, as sums are whole numbers.
+may run them anywhere, and again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
 from distforest.forest.frontier import LEFT, RIGHT, Frontier
 from distforest.forest.node_sums import class_counts_of
-from distforest.forest.table import NodeTable, route
-from distforest.growth.cuts.criteria import Gini
+from distforest.forest.table import LEAF, NodeTable, route
+from distforest.growth.cuts.criteria import Gini, judging
 from distforest.growth.cuts.sums import RowBlock
-from distforest.growth.cuts_by_sums import sums_of_none
-from distforest.growth.level_decisions import Decision
+from distforest.growth.cuts.table_sums import TableSums
+from distforest.growth.grower import Growth, Levels
 from distforest.growth.rng import streams
-from distforest.growth.rowless import RowlessGrowth, SumsOfNodes
+from distforest.growth.row_blocks import (
+    IN_PARTS,
+    CodeCut,
+    NodeExtent,
+    NodesInMemory,
+    check_by_sums,
+    cut_by_sums,
+    no_sums_of,
+    truth_of_rows,
+)
 from distforest.growth.sample_weights import check_heaviest
 from distforest.sources.arrays import ArraySource
-from distforest.sources.binned import MISSING_CODE
+from distforest.sources.binned import MISSING_CODE, BinnedSource
 from distforest.sources.binned_table import BinnedTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from distforest.growth.problem import Problem, Sampling
     from distforest.sources.source import Float32s, Int32s, Ints
 
 WALKED_CELLS = 1 << 22
@@ -48,6 +59,47 @@ WALKED_CELLS = 1 << 22
 
 OftenDrawn = np.ndarray
 """How often a tree drew each row of a part, shape (n_rows,), uint8 if that suffices."""
+
+NO_PACK = -1
+"""The pack of a node whose rows stay in the parts."""
+
+
+@dataclass(frozen=True)
+class RowlessGrowth:
+    """All of a growth but its rows: small enough to be sent to every part.
+
+    Attributes
+    ----------
+    growth
+        A growth whose source and whose criterion have no rows.
+    sampling
+        How trees draw rows, without the rows' own weights.
+    """
+
+    growth: Growth
+    sampling: Sampling
+
+    @classmethod
+    def of(cls, problem: Problem) -> Self:
+        """That of a problem; raises InputError if its cuts do not follow from sums."""
+        growth = problem.growth
+        check_by_sums(growth, IN_PARTS)
+        growth = replace(growth, criterion=judging(growth.criterion, truth_of_rows(growth)[:0].copy()))
+        return cls(growth, replace(problem.sampling, sample_weights=None))
+
+    @property
+    def source(self) -> BinnedSource | BinnedTable:
+        """The bins, without codes."""
+        assert isinstance(self.growth.source, (BinnedSource, BinnedTable))  # noqa: S101  (`check_by_sums`)
+        return self.growth.source
+
+    def of_tree(self, tree: int) -> tuple[Growth, Ints]:
+        """The growth of one tree, and its number as an array."""
+        trees = np.array([tree], np.int64)
+        return self.growth.of_trees(trees), trees
+
+
+# --- parts ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -74,20 +126,9 @@ class PartOfRows:
     sample_weight: Int32s | None = None
     categories: Float32s | None = None
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.codes)
-
     def __sizeof__(self) -> int:
-        return object.__sizeof__(self) + sum(
-            array.nbytes for array in (self.codes, self.truth, self.sample_weight, self.categories) if array is not None
-        )
-
-    def block(self, rows: Int32s, weights: Int32s) -> RowBlock:
-        """Some rows with their in-bag weights."""
-        categories = None if self.categories is None else self.categories.take(rows, axis=0)
-        return RowBlock(self.codes.take(rows, axis=0), self.truth.take(rows, axis=0), weights, categories)
+        arrays = self.codes, self.truth, self.sample_weight, self.categories
+        return object.__sizeof__(self) + sum(array.nbytes for array in arrays if array is not None)
 
 
 @dataclass(frozen=True)
@@ -98,16 +139,20 @@ class RowsOfNodes:
     leaving: Mapping[int, Frontier]
 
     def __sizeof__(self) -> int:
-        return object.__sizeof__(self) + sum(
-            frontier.rows.nbytes + frontier.weights.nbytes for frontier in (self.frontier, *self.leaving.values())
-        )
+        frontiers = self.frontier, *self.leaving.values()
+        return object.__sizeof__(self) + sum(own.rows.nbytes + own.weights.nbytes for own in frontiers)
 
 
-class Packet(NamedTuple):
-    """Rows of a part for a pack: how many of each node, shape (n_nodes,), and the rows, node after node."""
+class NodeTally(NamedTuple):
+    """What some rows of a node add up to: their extent, and the sums over the columns of its candidates."""
 
-    sizes: Ints
-    block: RowBlock
+    columns: Int32s
+    extent: NodeExtent
+    sums: TableSums
+
+    def joined(self, after: NodeTally) -> NodeTally:
+        """The tally of these rows and of those of ``after``, which come after them."""
+        return NodeTally(self.columns, self.extent.joined(after.extent), self.sums.joined(after.sums))
 
 
 class Walked(NamedTuple):
@@ -119,9 +164,9 @@ class Walked(NamedTuple):
 
 def draw_part(part: PartOfRows, rowless: RowlessGrowth, tree: int) -> OftenDrawn:
     """How often a tree draws each row of a part."""
-    present = slice(None) if part.sample_weight is None else np.flatnonzero(part.sample_weight)
-    n_present = part.n_rows if isinstance(present, slice) else len(present)
-    drawn = np.zeros(part.n_rows, np.int32)
+    drawn = np.zeros(len(part.codes), np.int32)
+    present = np.ones(len(drawn), np.bool_) if part.sample_weight is None else part.sample_weight > 0
+    n_present = int(np.count_nonzero(present))
     drawn[present] = rowless.sampling.of_part(rowless.growth.seed, tree, part.n_before, n_present)
     return drawn if drawn.max(initial=0) > np.iinfo(np.uint8).max else drawn.astype(np.uint8)
 
@@ -140,63 +185,61 @@ def rows_of_root(part: PartOfRows, drawn: OftenDrawn) -> RowsOfNodes:
     return RowsOfNodes(Frontier.roots(weights_of_part(part, drawn)[None]), {})
 
 
-def sums_of_part(
+def tally_part(
     part: PartOfRows, rowless: RowlessGrowth, tree: int, rows: RowsOfNodes, nodes: tuple[int, ...], attempt: int
-) -> SumsOfNodes:
-    """What the rows of a part answer of some of its nodes, whose candidates are those of an attempt."""
+) -> dict[int, NodeTally]:
+    """The tallies of the rows of a part in some of its nodes, whose candidates are those of an attempt."""
     growth, trees = rowless.of_tree(tree)
-    numbers, keys = np.array(nodes, np.int32), np.empty(len(nodes), np.uint64)
+    numbers, keys, nobody = np.array(nodes, np.int32), np.empty(len(nodes), np.uint64), np.empty(0, np.int32)
     streams(growth.seed, np.repeat(trees, len(nodes)), numbers, keys)
-    nobody = np.empty(0, np.int32)
     blank = Frontier(np.zeros(len(nodes), np.int64), numbers, np.zeros(len(nodes) + 1, np.int64), nobody, nobody)
-    columns = growth.draw(blank, keys, attempt).columns.reshape(len(nodes), -1)
-    bounds, places = np.iinfo(part.truth.dtype), {node: place for place, node in enumerate(rows.frontier.node.tolist())}
-    shape = (len(nodes), *part.truth.shape[1:])
-    least, greatest = np.full(shape, bounds.max, part.truth.dtype), np.full(shape, bounds.min, part.truth.dtype)
-    weight, n_rows, sums = np.zeros(len(nodes), np.int64), np.zeros(len(nodes), np.int64), []
-    for asked, node in enumerate(nodes):
+    drawn = growth.draw(blank, keys, attempt).columns.reshape(len(nodes), -1)
+    places = {node: place for place, node in enumerate(rows.frontier.node.tolist())}
+    tallies = {}
+    for node, columns in zip(nodes, drawn, strict=True):
         here = slice(*rows.frontier.starts[places[node] : places[node] + 2])
-        own, weights = rows.frontier.rows[here], rows.frontier.weights[here]
-        of_node = sums_of_none(rowless.criterion, columns[asked], growth.n_categories)
-        if len(own):
-            of_node.add(RowBlock(part.codes, part.truth, weights, part.categories), columns[asked], own)
-            truth = part.truth[own]
-            least[asked], greatest[asked] = truth.min(axis=0), truth.max(axis=0)
-            weight[asked], n_rows[asked] = weights.sum(dtype=np.int64), len(own)
-        sums.append(of_node)
-    return SumsOfNodes(nodes, columns, least, greatest, weight, n_rows, tuple(sums))
+        own, weights, sums = rows.frontier.rows[here], rows.frontier.weights[here], no_sums_of(growth, columns)
+        sums.add(RowBlock(part.codes, part.truth, weights, part.categories), columns, own)
+        tallies[node] = NodeTally(columns, NodeExtent.of(part.truth[own], weights), sums)
+    return tallies
+
+
+def join_tallies(answers: Sequence[Mapping[int, NodeTally]]) -> dict[int, NodeTally]:
+    """The tallies of the rows of several parts together, in the order of the parts."""
+    return {node: reduce(NodeTally.joined, (answer[node] for answer in answers)) for node in answers[0]}
 
 
 def move_rows(part: PartOfRows, rows: RowsOfNodes, decision: Decision) -> RowsOfNodes:
     """The rows of a part in the children of their nodes."""
-    cuts = {cut.node: cut for cut in decision.cuts}
-    frontier, _ = rows.frontier.take(np.array([node in cuts for node in rows.frontier.node.tolist()], np.bool_))
+    nodes = rows.frontier.node.tolist()
+    frontier, _ = rows.frontier.take(np.array([node in decision.cuts for node in nodes], np.bool_))
     if not frontier.n_nodes:
         return RowsOfNodes(frontier, {})
-    own = [cuts[node] for node in frontier.node.tolist()]
-    side = np.empty(len(frontier.rows), np.int8)
-    for place, one in enumerate(own):
+    cuts, side = [decision.cuts[node] for node in frontier.node.tolist()], np.empty(len(frontier.rows), np.int8)
+    for place, cut in enumerate(cuts):
         here = slice(*frontier.starts[place : place + 2])
-        goes_right = one.cut.sides(part.codes, part.categories, frontier.rows[here])
-        side[here] = np.where(goes_right, RIGHT, LEFT)
-    left = np.array([one.cut.left for one in own], np.int32)
-    below, packs = frontier.descend(side, left, left + np.int32(1)), np.array([one.packs for one in own]).reshape(-1)
-    leaving = {pack: below.take(packs == pack)[0] for pack in np.unique(packs[packs >= 0]).tolist()}
-    return RowsOfNodes(below.take(packs < 0)[0], leaving)
+        side[here] = np.where(cut.sides(part.codes, part.categories, frontier.rows[here]), RIGHT, LEFT)
+    left = np.array([cut.left for cut in cuts], np.int32)
+    below, level = frontier.descend(side, left, left + np.int32(1)), decision.level
+    of_runs = np.repeat([run.pack for run in level.runs], [run.n_nodes for run in level.runs])
+    packs = of_runs[below.node - level.first_node]
+    leaving = {pack: below.take(packs == pack)[0] for pack in np.unique(packs[packs != NO_PACK]).tolist()}
+    return RowsOfNodes(below.take(packs == NO_PACK)[0], leaving)
 
 
-def packet_of(part: PartOfRows, rows: RowsOfNodes, pack: int) -> Packet:
+def packet_of(part: PartOfRows, rows: RowsOfNodes, pack: int) -> NodesInMemory:
     """The rows of a part that leave for a pack."""
     frontier = rows.leaving[pack]
-    return Packet(frontier.sizes, part.block(frontier.rows, frontier.weights))
+    whole = RowBlock(part.codes, part.truth, np.broadcast_to(np.int32(1), len(part.truth)), part.categories)
+    return NodesInMemory(whole, frontier).laid()
 
 
 def walk_part(part: PartOfRows, rowless: RowlessGrowth, table: NodeTable, drawn: OftenDrawn) -> Walked:
     """Let every row of a part walk to its leaf, in bag or not; ``table`` has thresholds of codes."""
-    leaves, step = np.empty(part.n_rows, np.int32), max(1, WALKED_CELLS // part.codes.shape[1])
-    source, criterion = rowless.source, rowless.criterion
+    leaves, step = np.empty(len(part.codes), np.int32), max(1, WALKED_CELLS // part.codes.shape[1])
+    source, criterion = rowless.source, rowless.growth.criterion
     numbers = source.numbers if isinstance(source, BinnedTable) else source
-    for first in range(0, part.n_rows, step):
+    for first in range(0, len(leaves), step):
         here = slice(first, first + step)
         values = part.codes[here].astype(np.float32)
         if not numbers.is_complete:
@@ -210,3 +253,315 @@ def walk_part(part: PartOfRows, rowless: RowlessGrowth, table: NodeTable, drawn:
         weights = weights_of_part(part, drawn)
         counts = class_counts_of(table, leaves[None], weights[None], part.truth, criterion.n_classes)
     return Walked(leaves, counts)
+
+
+# --- levels ---------------------------------------------------------------------------------------------------
+
+
+class NodeRun(NamedTuple):
+    """Consecutive nodes of a level whose rows lie in one place.
+
+    Attributes
+    ----------
+    node, n_nodes
+        The number of the first node, and how many there are: a single one if its rows stay in the parts.
+    pack
+        The pack that has their rows; `NO_PACK`: these are in the parts.
+    is_new
+        Whether their rows leave the parts in this level.
+    """
+
+    node: int
+    n_nodes: int = 1
+    pack: int = NO_PACK
+    is_new: bool = False
+
+
+@dataclass(frozen=True)
+class LevelOfTree:
+    """The nodes of a level.
+
+    Attributes
+    ----------
+    tree, depth
+        Number of the tree in the forest, and the depth of the level.
+    runs
+        The nodes, in the order of their numbers.
+    next_node
+        Number of the first node of the next level.
+    gathered
+        About how many rows each pack has gathered.
+    """
+
+    tree: int
+    depth: int
+    runs: tuple[NodeRun, ...]
+    next_node: int
+    gathered: tuple[int, ...]
+
+    @classmethod
+    def root(cls, tree: int, n_packs: int) -> Self:
+        """The level of a tree's root."""
+        return cls(tree, 0, (NodeRun(0),), 1, (0,) * n_packs)
+
+    @property
+    def first_node(self) -> int:
+        """Number of its first node."""
+        return self.runs[0].node if self.runs else self.next_node
+
+    @property
+    def large(self) -> tuple[int, ...]:
+        """The nodes whose rows lie in the parts."""
+        return tuple(run.node for run in self.runs if run.pack == NO_PACK)
+
+    @property
+    def packs(self) -> tuple[int, ...]:
+        """The packs that have nodes."""
+        return tuple(sorted({run.pack for run in self.runs if run.pack != NO_PACK}))
+
+    @property
+    def begun(self) -> frozenset[int]:
+        """The packs that gather rows of this level."""
+        return frozenset(run.pack for run in self.runs if run.is_new)
+
+    def of_pack(self, pack: int) -> list[NodeRun]:
+        """The runs of a pack."""
+        return [run for run in self.runs if run.pack == pack]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What follows from the answers of a level.
+
+    Attributes
+    ----------
+    again
+        Nodes that must be asked once more, as no candidate so far has a cut; if there are any, nothing else is decided.
+    level
+        The next level.
+    cuts
+        The cuts of large nodes, by their number.
+    written
+        The large nodes.
+    n_packed
+        How many rows of packs are in nodes of the next level.
+    """
+
+    again: tuple[int, ...]
+    level: LevelOfTree
+    cuts: Mapping[int, CodeCut]
+    written: WrittenNodes
+    n_packed: int
+
+    def is_last(self, rows_of_pack: int) -> bool:
+        """Whether one process may finish the tree: one pack has all its nodes, or few rows are left."""
+        level = self.level
+        are_all_gathered = bool(level.runs) and not level.large and not level.begun
+        return are_all_gathered and (len(level.packs) == 1 or self.n_packed <= rows_of_pack)
+
+
+class WrittenNodes(NamedTuple):
+    """The numbers of some nodes, and what is written of them; their children have no numbers yet."""
+
+    node: Int32s
+    levels: Levels
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + sum(array.nbytes for of in self.levels.columns.values() for array in of)
+
+
+class AnswerOfPack(NamedTuple):
+    """How many nodes of each of a pack's runs are cut, and how many rows are in their children."""
+
+    n_cut: tuple[int, ...]
+    n_rows: int
+
+
+def decide_level(
+    rowless: RowlessGrowth,
+    level: LevelOfTree,
+    answers: Sequence[Sequence[Mapping[int, NodeTally]]],
+    packs: Sequence[AnswerOfPack],
+    rows_of_pack: int,
+) -> Decision:
+    """Cut the large nodes of a level, and number the children of all its nodes.
+
+    Parameters
+    ----------
+    answers
+        For each attempt, the tallies of parts, or of groups of them, of the large nodes that are still asked for.
+    packs
+        The answer of each pack that has nodes.
+    rows_of_pack
+        About how many rows a child may have that is gathered by a pack.
+
+    Raises
+    ------
+    InputError
+        The weights of a tree are too large; as `check_heaviest`.
+    """
+    growth, trees = rowless.of_tree(level.tree)
+    n_cut = {pack: iter(answer.n_cut) for pack, answer in zip(level.packs, packs, strict=True)}
+    attempts = [join_tallies(of_groups) for of_groups in answers]
+    written, again, cuts = Levels(1), list[int](), dict[int, CodeCut]()
+    runs, next_node, gathered, n_last = list[NodeRun](), level.next_node, list(level.gathered), 0
+    for run in level.runs:
+        if run.pack != NO_PACK:
+            n_below = 2 * next(n_cut[run.pack])
+            runs += [NodeRun(next_node, n_below, run.pack)] if n_below else []
+            next_node += n_below
+            continue
+        tallies = [attempt[run.node] for attempt in attempts if run.node in attempt]
+        extent = tallies[0].extent
+        check_heaviest(extent.weight)
+        written.next_node[:] = next_node
+        try:
+            cut = cut_by_sums(growth, trees, run.node, extent, partial(_answered, tallies), level.depth, written)
+        except _UnansweredError:
+            again.append(run.node)
+            continue
+        if cut is None:
+            continue
+        cuts[run.node] = cut
+        filled = tallies[-1].sums.filled(int(np.flatnonzero(tallies[-1].columns == cut.column)[0]))
+        n_right = round(extent.n_rows * int(filled[cut.goes_right].sum()) / extent.weight)
+        for n_rows in (extent.n_rows - n_right, n_right):  # about, by the share of the weight
+            last = runs[-1] if runs else None
+            if n_rows > rows_of_pack:
+                runs.append(NodeRun(next_node))
+            elif last is not None and last.is_new and n_last + n_rows <= rows_of_pack:
+                runs[-1], n_last = last._replace(n_nodes=last.n_nodes + 1), n_last + n_rows
+                gathered[last.pack] += n_rows
+            else:
+                pack, n_last = int(np.argmin(gathered)), n_rows
+                runs.append(NodeRun(next_node, 1, pack, is_new=True))
+                gathered[pack] += n_rows
+            next_node += 1
+    below = LevelOfTree(level.tree, level.depth + 1, tuple(runs), next_node, tuple(gathered))
+    of_level = WrittenNodes(np.array(level.large, np.int32), written)
+    return Decision(tuple(again), below, cuts, of_level, sum(answer.n_rows for answer in packs))
+
+
+class _UnansweredError(Exception):
+    """The candidates of a node were not asked for yet."""
+
+
+def _answered(tallies: Sequence[NodeTally], columns: Int32s) -> list[tuple[Ints, TableSums]]:
+    """The sums of all candidates at once; raises _UnansweredError if they were not added up."""
+    for tally in tallies:
+        if np.array_equal(tally.columns, columns):
+            return [(np.arange(len(columns)), tally.sums)]
+    raise _UnansweredError
+
+
+# --- packs ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PackOfNodes:
+    """Nodes of a tree that one process has with all their rows; they are finished there.
+
+    Attributes
+    ----------
+    nodes
+        The nodes; their numbers are known when their level is decided.
+    n_cut
+        How many nodes of each run were cut in the last level.
+    written
+        The levels so far.
+    """
+
+    nodes: NodesInMemory
+    n_cut: tuple[int, ...]
+    written: tuple[WrittenNodes, ...]
+
+    def __sizeof__(self) -> int:
+        frontier = self.nodes.frontier
+        arrays = (*self.nodes.block, frontier.rows, frontier.weights, frontier.starts, frontier.node)
+        written = sum(map(sys.getsizeof, self.written))
+        return object.__sizeof__(self) + sum(array.nbytes for array in arrays if array is not None) + written
+
+    def numbered(self, runs: Sequence[NodeRun]) -> NodesInMemory:
+        """The nodes with the numbers of the runs that they are."""
+        numbers = [np.arange(run.node, run.node + run.n_nodes, dtype=np.int32) for run in runs if not run.is_new]
+        node = np.concatenate([np.empty(0, np.int32), *numbers])
+        return replace(self.nodes, frontier=replace(self.nodes.frontier, node=node))
+
+
+def descend_pack(
+    pack: PackOfNodes | None,
+    rowless: RowlessGrowth,
+    decision: Decision,
+    number: int,
+    packets: Sequence[NodesInMemory],
+) -> PackOfNodes:
+    """Take the nodes of a pack one level down, with those that it begins to hold.
+
+    Parameters
+    ----------
+    pack
+        The pack; None: it had no nodes before.
+    decision
+        What was decided of the level above.
+    number
+        The number of the pack.
+    packets
+        From each part, the rows of the nodes that the pack begins to hold; empty if there are none.
+    """
+    level = decision.level
+    growth, trees = rowless.of_tree(level.tree)
+    runs, before = level.of_pack(number), () if pack is None else pack.written
+    nodes = NodesInMemory.gathered([*([] if pack is None else [pack.numbered(runs)]), *packets])
+    node, written = nodes.frontier.node, Levels(1)
+    nodes = nodes.descend(growth, trees, level.depth, written)
+    firsts = np.cumsum([0, *(run.n_nodes for run in runs[:-1])])
+    n_cut = np.add.reduceat(written.columns["left"][-1] != LEAF, firsts, dtype=np.int64)
+    own = replace(nodes, laid_at=None)  # what one task returns no other one may change
+    return PackOfNodes(own, tuple(n_cut.tolist()), (*before, WrittenNodes(node, written)))
+
+
+def finish_packs(packs: Sequence[PackOfNodes], rowless: RowlessGrowth, decision: Decision) -> PackOfNodes:
+    """Finish the nodes of all packs that have any; returns a pack of all that they have written."""
+    level = decision.level
+    growth, trees = rowless.of_tree(level.tree)
+    pieces = [pack.numbered(level.of_pack(number)) for number, pack in zip(level.packs, packs, strict=True)]
+    nodes, depth, next_node = NodesInMemory.gathered(pieces), level.depth, level.next_node
+    written = [own for pack in packs for own in pack.written]
+    while nodes.frontier.n_nodes:
+        of_level, node = Levels(1), nodes.frontier.node
+        of_level.next_node[:] = next_node
+        nodes, depth = nodes.descend(growth, trees, depth, of_level), depth + 1
+        written.append(WrittenNodes(node, of_level))
+        next_node = int(of_level.next_node[0])
+    return PackOfNodes(nodes, (), tuple(written))
+
+
+def answer_of_pack(pack: PackOfNodes) -> AnswerOfPack:
+    """What a pack answers of the level that it has gone down."""
+    return AnswerOfPack(pack.n_cut, len(pack.nodes.frontier.rows))
+
+
+def written_of_pack(pack: PackOfNodes) -> tuple[WrittenNodes, ...]:
+    """All levels of a pack that is finished."""
+    return pack.written
+
+
+def table_of_tree(decisions: Sequence[Decision], packs: Sequence[Sequence[WrittenNodes]]) -> NodeTable:
+    """The node table of a tree, with thresholds of codes.
+
+    Children are numbered in the order of the nodes from which they come, so their numbers follow from which are cut.
+    """
+    of_parts = [decision.written for decision in decisions if len(decision.written.node)]
+    written, whole = [*of_parts, *(own for pack in packs for own in pack)], Levels(1)
+    for own in written:
+        whole.ragged += own.levels.ragged
+        whole.category_codes += own.levels.category_codes
+        for name, values in own.levels.columns.items():
+            whole.columns.setdefault(name, []).extend(values)
+    whole.tree = [np.concatenate([own.node for own in written]).astype(np.int64)]  # `table` orders by these
+    whole.next_node[:] = len(whole.tree[0])
+    table = whole.table()
+    left = np.full(len(table.left), LEAF, np.int32)
+    is_cut = table.left != LEAF
+    left[is_cut] = 1 + 2 * np.arange(np.count_nonzero(is_cut), dtype=np.int32)
+    return replace(table, left=left, right=np.where(is_cut, left + np.int32(1), LEAF).astype(np.int32))

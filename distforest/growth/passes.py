@@ -5,58 +5,166 @@ A level is a row of stretches, each of consecutive nodes whose rows lie together
     level   [ node 5, on disk ] [ node 6, on disk ] [ nodes 7 to 24, in memory ] [ nodes 25 to 40, in memory ]
 
 - The rows of a large node are read block by block. Over codes of bins a first pass adds up the sums of its candidates,
-  from which the cut follows (`distforest.growth.cuts_by_sums`); over features as they are, passes compute the values of
-  a few candidates at a time (`distforest.growth.cuts_by_values`). A last pass writes each row to one of two children.
+  from which the cut follows; over features as they are, passes compute the values of a few candidates at a time. A last
+  pass writes each row to one of two children.
 - Nodes whose rows fit are read together, and go one level down by the grower as it is.
 
 A tree draws by the numbers of its nodes, and these are given level by level. So all stretches of a level are taken
-in their order before the next level begins, and the rows of a stretch wait on disk meanwhile.
+in their order before the next level begins, and rows wait on disk meanwhile, until all that are left fit together.
 """
 
 from __future__ import annotations
 
 import fcntl
+import mmap
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from distforest.forest.frontier import Frontier
 from distforest.forest.table import LEAF, NodeTable
-from distforest.growth.cuts.candidates_in_turn import InTurn
 from distforest.growth.cuts.category_search import CategorySearch
+from distforest.growth.cuts.criteria import JudgesInTurn, Turn
+from distforest.growth.cuts.search import judge_and_cut
 from distforest.growth.cuts.sums import RowBlock
-from distforest.growth.cuts_by_sums import CodeCut, cut_by_sums, sums_of_none
-from distforest.growth.cuts_by_values import ValueCut, cut_by_values
-from distforest.growth.grower import Growth, Levels, PartingByCuts, descend_level, unseen
-from distforest.growth.judged_rows import check_by_passes, growth_among, rows_judged
+from distforest.growth.grower import Growth, Levels, PartingByCuts, descend_level
+from distforest.growth.row_blocks import (
+    NodeExtent,
+    NodesInMemory,
+    block_of_growth,
+    check_by_passes,
+    criterion_over,
+    cut_by_sums,
+    dense,
+    no_sums_of,
+)
 from distforest.growth.row_room import BLOCK_SHARE, FLOAT_BYTES, RowRoom, TableRoom, room_of
-from distforest.growth.rows_by_node import are_scattered
-from distforest.growth.stored_rows import StoredRows
 from distforest.sources.arrays import release_pages
-from distforest.sources.binned import BinnedSource
+from distforest.sources.mapped_rows import MappedRows
 from distforest.sources.scratch import is_locked
+from distforest.sources.source import Projections, runs, taken
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
-    from distforest.growth.cuts.criteria import Gini, Variance
-    from distforest.growth.cuts.sums import NodeSums
+    from distforest.growth.cuts.criteria import Criterion
+    from distforest.growth.cuts.scan import Cuts
+    from distforest.growth.cuts.search import Limits
     from distforest.growth.cuts.table_sums import TableSums
-    from distforest.sources.source import Int32s, Ints
+    from distforest.sources.source import Floats, Int32s, Ints, Source
+
+    Cut = tuple[int, Callable[[RowBlock, int], NDArray[np.bool_]]]
+    """The left child's number; and whether the rows of a block go right, whose first one has that place in its node."""
 
 ROWS = "rows-"
 """Beginning of the names of folders with the rows of a tree."""
 
 LEFT_SECONDS = 60
 """A folder that nobody has locked is removed when nothing was written to it for this long."""
+
+MAPPED_AT_ONCE: int = getattr(mmap, "MAP_POPULATE", 0)
+"""By this flag Linux reads all pages of a map when it is made; elsewhere each is read when it is touched."""
+
+NUMBERS_OF_FRONTIER = "frontier"
+"""The name of a file beside the fields of rows: the numbers and weights of these rows in the order of their nodes."""
+
+
+# --- rows on disk ---------------------------------------------------------------------------------------------
+
+
+class StoredRows:
+    """Rows of some nodes on disk: a file for each field of `RowBlock`, written once in order and read block by block.
+
+    What is read is a map, which takes memory as long as it is referred to.
+
+    Attributes
+    ----------
+    path
+        Beginning of the names of the files.
+    none
+        A block of no rows, with their numbers: the others have its dtypes, and its shapes but for the length of 0.
+    extent
+        The number of the rows, their weight, and their least and greatest truth.
+    """
+
+    def __init__(self, path: Path, none: RowBlock) -> None:
+        self.path, self.none = path, none
+        self.extent = NodeExtent.of(none.truth, none.weights)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.extent.n_rows
+
+    @property
+    def bytes_of_row(self) -> int:
+        """Bytes of a row on disk."""
+        return sum(_bytes_of_entry(none) for none in self.none if none is not None)
+
+    def append(self, block: RowBlock) -> None:
+        """Write rows after those that are there."""
+        for name, values in block._asdict().items():
+            if values is not None:
+                with self.file(name).open("ab") as file:
+                    file.write(np.ascontiguousarray(values).data)
+        self.extent = self.extent.joined(NodeExtent.of(block.truth, block.weights))
+
+    def blocks(self, n_rows: int) -> Iterator[RowBlock]:
+        """Read the rows in their order, ``n_rows`` at a time."""
+        for first in range(0, self.n_rows, n_rows):
+            yield self.read(first, min(n_rows, self.n_rows - first))
+
+    def read(self, first: int, n_rows: int) -> RowBlock:
+        """Read ``n_rows`` rows from number ``first`` on."""
+        names = [name for name, none in self.none._asdict().items() if none is not None]
+        return self.none._replace(**{name: self.field(name, first, n_rows) for name in names})
+
+    def field(self, name: str, first: int, n_rows: int) -> np.ndarray:
+        """Read a field of some rows, which are mapped at once rather than copied."""
+        none = getattr(self.none, name)
+        shape, of_row = (n_rows, *none.shape[1:]), _bytes_of_entry(none)
+        if not n_rows * of_row:
+            return np.empty(shape, none.dtype)
+        before = first * of_row % mmap.ALLOCATIONGRANULARITY
+        with self.file(name).open("r+b") as file:
+            pages = mmap.mmap(
+                file.fileno(),
+                before + n_rows * of_row,
+                flags=mmap.MAP_SHARED | MAPPED_AT_ONCE,
+                prot=mmap.PROT_READ | mmap.PROT_WRITE,  # kernels are compiled once, for arrays that may be written
+                offset=first * of_row - before,
+            )
+        return np.ndarray(shape, none.dtype, pages, before)
+
+    def mapped(self) -> np.ndarray:
+        """The values of all rows in a map whose pages are not read yet."""
+        values = self.none.values
+        return np.memmap(self.file("values"), values.dtype, "r", shape=(self.n_rows, *values.shape[1:]))
+
+    def file(self, name: str) -> Path:
+        """The file of a field."""
+        return self.path.with_name(f"{self.path.name}.{name}")
+
+    def remove(self) -> None:
+        """Remove the files."""
+        for name in (*RowBlock._fields, NUMBERS_OF_FRONTIER):
+            self.file(name).unlink(missing_ok=True)
+
+
+def _bytes_of_entry(values: np.ndarray) -> int:
+    return values.dtype.itemsize * int(np.prod(values.shape[1:], dtype=np.int64))
+
+
+# --- the levels of a tree -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -113,9 +221,9 @@ def grow_by_passes(growth: Growth, trees: Ints, in_bag: NDArray[np.int32], passe
     passes.folder.mkdir(parents=True, exist_ok=True)
     remove_left(passes.folder)
     tables, leaves = [], np.full(in_bag.shape, LEAF, np.int32)
-    for number, weights, own in zip(trees.tolist(), in_bag, leaves, strict=True):
+    for number, weights, own in zip(trees, in_bag, leaves, strict=True):
         with _own_folder(passes.folder) as folder:
-            tables.append(_Tree(growth, number, replace(passes, folder=folder), own).grow(weights))
+            tables.append(_Tree(growth, np.array([number]), replace(passes, folder=folder), own).grow(weights))
     return tables[0] if len(tables) == 1 else NodeTable.joined(tables), leaves
 
 
@@ -126,7 +234,7 @@ def _own_folder(folder: Path) -> Iterator[Path]:
         handle = os.open(own, os.O_RDONLY)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
-            yield Path(own)
+            yield folder / own
         finally:
             os.close(handle)
 
@@ -142,158 +250,111 @@ def remove_left(folder: Path) -> None:
             continue
 
 
-class _Stretch(Protocol):
-    """Consecutive nodes of a level, whose rows lie together."""
-
-    def descend(self, tree: _Tree, depth: int) -> Sequence[_Stretch]:
-        """Part the nodes and write them down; returns the stretches of their children, in their order."""
-
-    def put_away(self) -> None:
-        """Leave on disk alone what is read again."""
-
-
 class _Tree:
     """A tree that grows by passes: what its stretches share; ``leaves`` is where the leaf of each row is written."""
 
-    def __init__(self, growth: Growth, number: int, passes: Passes, leaves: Int32s) -> None:
-        self.trees, self.leaves = np.array([number], np.int64), leaves
-        self.growth, self.passes, self.written = growth.of_trees(self.trees), passes, Levels(1)
-        self.rows = rows_judged(growth)
+    def __init__(self, growth: Growth, tree: Ints, passes: Passes, leaves: Int32s) -> None:
+        self.tree, self.leaves, self.written = tree, leaves, Levels(1)
+        self.growth, self.passes = growth.of_trees(tree), passes
+        self.rows = block_of_growth(growth)
         self.room = room_of(growth, self.rows.truth)
-        self._n_files = 0
         if isinstance(self.room, RowRoom):
-            held = self.room.width * self.room.candidate_bytes // FLOAT_BYTES
-            self.growth = replace(self.growth, held=held)
+            self.growth = replace(self.growth, held=self.room.width * self.room.candidate_bytes // FLOAT_BYTES)
+        self.rows_in_memory = max(1, self.room.rows_in_memory(passes.budget))
+        self._none = self.rows.slice(0, 0)._replace(numbers=np.empty(0, np.int32), weights=np.empty(0, np.int32))
+        self.block_rows = passes.rows_of_block(StoredRows(passes.folder, self._none).bytes_of_row)
+        self._n_files = 0
 
-    @property
-    def rows_in_memory(self) -> int:
-        """Rows that may be finished in memory together, at least one."""
-        return max(1, self.room.rows_in_memory(self.passes.budget))
+    def new_rows(self) -> StoredRows:
+        """Rows that are to be written."""
+        self._n_files += 1
+        return StoredRows(self.passes.folder / f"{self._n_files}", self._none)
+
+    def stretch_of(self, node: int, rows: StoredRows) -> _Pack | _LargeNode:
+        """A node as a stretch: finished in memory if its rows fit, else cut by passes."""
+        if rows.n_rows > self.rows_in_memory:
+            return _LargeNode(node, rows)
+        return _Pack(np.array([node], np.int32), np.array([0, rows.n_rows]), rows)
 
     def grow(self, in_bag: Int32s) -> NodeTable:
         """Grow the tree over its in-bag rows."""
         root, rows = self.new_rows(), self.rows._replace(weights=in_bag)
-        step = self.passes.rows_of_block(root.bytes_of_row)
-        for first in range(0, len(in_bag), step):
-            here = rows.slice(first, first + step)
+        for first in range(0, len(in_bag), self.block_rows):
+            here = rows.slice(first, first + self.block_rows)
             drawn = np.flatnonzero(here.weights)
             root.append(here.of_rows(drawn)._replace(numbers=(first + drawn).astype(np.int32)))
             for array in rows:
                 if array is not None:
                     release_pages(array)
-        stretches: Sequence[_Stretch] = [self.stretch_of(0, root)]
-        depth = 0
+        stretches, depth = [self.stretch_of(0, root)], 0
         while stretches:
-            below: list[_Stretch] = []
+            below: list[_Pack | _LargeNode] = []
+            fit_together = sum(stretch.n_rows for stretch in stretches) <= self.rows_in_memory
             for stretch in stretches:
                 children = stretch.descend(self, depth)
-                if len(stretches) > 1 or len(children) > 1:  # a single stretch stays in memory
-                    for child in children:
-                        child.put_away()
+                for child in children:
+                    if isinstance(child, _Pack) and not fit_together:
+                        child.put_away(self)
                 below += children
-            stretches, depth = self._joined(below), depth + 1
+            stretches, depth = below, depth + 1
         return self.written.table()
-
-    def _joined(self, stretches: list[_Stretch]) -> list[_Stretch]:
-        """The stretches of a level, neighbours joined as long as they fit into memory together."""
-        joined: list[_Stretch] = []
-        for stretch in stretches:
-            before = joined[-1] if joined else None
-            if isinstance(before, _Pack) and isinstance(stretch, _Pack):
-                n_rows = before.rows.n_rows + stretch.rows.n_rows
-                if n_rows <= self.rows_in_memory:
-                    joined[-1] = before.joined(stretch, self.new_rows())
-                    continue
-            joined.append(stretch)
-        return joined
-
-    def new_rows(self) -> StoredRows:
-        """Rows that are to be written."""
-        self._n_files += 1
-        none = self.rows.slice(0, 0)
-        return StoredRows(self.passes.folder / f"{self._n_files}", none.values, none.truth, none.categories)
-
-    def cut(self, node: int, rows: StoredRows, depth: int) -> CodeCut | ValueCut | None:
-        """Cut a node whose rows do not fit, and write it down; None if it is a leaf."""
-        step, budget, growth = self.passes.rows_of_block(rows.bytes_of_row), self.passes.budget, self.growth
-        if isinstance(self.room, RowRoom):
-            categories = growth.search if isinstance(growth.search, CategorySearch) else None
-            search = InTurn(self.room.held(budget, rows.n_rows), categories)
-            return cut_by_values(growth, self.trees, node, rows, search, step, depth, self.written)
-        held = self.room.held(budget, rows.n_rows) if isinstance(self.room, TableRoom) else None
-        in_blocks = _InBlocks(rows, step, growth.n_categories, held)
-        return cut_by_sums(growth, self.trees, node, in_blocks, depth, self.written)
-
-    def stretch_of(self, node: int, rows: StoredRows) -> _Stretch:
-        """A node as a stretch: finished in memory if its rows fit, else cut by passes."""
-        if rows.n_rows > self.rows_in_memory:
-            return _LargeNode(node, rows)
-        numbers = np.arange(rows.n_rows, dtype=np.int32)
-        weights = rows.read(0, rows.n_rows).weights
-        starts = np.array([0, rows.n_rows], np.int64)
-        frontier = Frontier(np.zeros(1, np.int64), np.array([node], np.int32), starts, numbers, weights)
-        return _Pack(rows, frontier)
 
 
 @dataclass
 class _Pack:
-    """Nodes whose rows fit into memory together; ``frontier`` has numbers of rows within ``rows``."""
+    """Consecutive nodes whose rows fit into memory together.
 
-    rows: StoredRows
-    frontier: Frontier
-    held: RowBlock | None = None
+    Attributes
+    ----------
+    node, starts
+        As of a `Frontier`.
+    stored
+        Their rows on disk; None: they were laid anew since.
+    nodes
+        The nodes with their rows, once these were read; None: these are on disk alone.
+    """
 
-    def descend(self, tree: _Tree, depth: int) -> Sequence[_Stretch]:
-        """Take the nodes one level down by the grower."""
-        whole, nodes = self.held or self.rows.read(0, self.rows.n_rows), self._frontier()
-        block, below = descend_in_memory(tree.growth, tree.trees, whole, nodes, depth, tree.written)
-        tree.written.settle(nodes, whole.numbers, tree.leaves)
-        if not below.n_nodes:
-            self.rows.remove()
-            return []
-        rows = self.rows
-        if block is not whole:
-            rows.remove()
-            rows = tree.new_rows()
-            rows.append(block)
-        return [_Pack(rows, below, block)]
+    node: Int32s
+    starts: Ints
+    stored: StoredRows | None
+    nodes: NodesInMemory | None = None
 
-    def joined(self, after: _Pack, rows: StoredRows) -> _Pack:
-        """The nodes of this stretch and of the one after it, whose rows are written to ``rows``."""
-        n, first, second = self.rows.n_rows, self._frontier(), after._frontier()
-        for own in (self, after):
-            rows.append(own.rows.read(0, own.rows.n_rows))
-            own.rows.remove()
-        frontier = Frontier(
-            np.concatenate([first.tree, second.tree]),
-            np.concatenate([first.node, second.node]),
-            np.concatenate([first.starts, first.starts[-1] + second.starts[1:]]),
-            np.concatenate([first.rows, second.rows + np.int32(n)]),
-            np.concatenate([first.weights, second.weights]),
-        )
-        pack = _Pack(rows, frontier)
-        pack.put_away()
-        return pack
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of the nodes."""
+        return int(self.starts[-1])
 
-    def put_away(self) -> None:
+    def descend(self, tree: _Tree, depth: int) -> list[_Pack | _LargeNode]:
+        """Take the nodes one level down by the grower, and write them; returns their children, if there are any."""
+        nodes, stored = self.nodes or self._read(), self.stored
+        self.nodes = None
+        below = nodes.descend(tree.growth, tree.tree, depth, tree.written, tree.leaves)
+        if stored is not None and below.block is not nodes.block:
+            stored.remove()
+            stored = None
+        frontier = below.frontier
+        return [_Pack(frontier.node, frontier.starts, stored, below)] if frontier.n_nodes else []
+
+    def _read(self) -> NodesInMemory:
+        assert self.stored is not None  # noqa: S101  (what is not in memory is on disk)
+        block, path = self.stored.read(0, self.stored.n_rows), self.stored.file(NUMBERS_OF_FRONTIER)
+        if path.exists():
+            rows, weights = np.fromfile(path, np.int32).reshape(2, -1)
+        else:
+            rows, weights = np.arange(self.n_rows, dtype=np.int32), block.weights
+        of_tree = np.zeros(len(self.node), np.int64)
+        return NodesInMemory(block, Frontier(of_tree, self.node, self.starts, rows, weights))
+
+    def put_away(self, tree: _Tree) -> None:
         """Keep the rows on disk alone."""
-        self.held = None
-        frontier = self.frontier
-        if len(frontier.rows):
-            path = self._path()
-            np.concatenate([frontier.rows, frontier.weights]).tofile(path)
-            none = np.empty(0, np.int32)
-            self.frontier = replace(frontier, rows=none, weights=none)
-
-    def _frontier(self) -> Frontier:
-        """The frontier, read again if it was put away."""
-        if len(self.frontier.rows):
-            return self.frontier
-        rows, weights = np.fromfile(self._path(), np.int32).reshape(2, -1)
-        return replace(self.frontier, rows=rows, weights=weights)
-
-    def _path(self) -> Path:
-        return self.rows.path.with_name(f"{self.rows.path.name}.frontier")
+        if self.nodes is None:
+            return
+        if self.stored is None:
+            self.stored = tree.new_rows()
+            self.stored.append(self.nodes.block)
+        frontier = self.nodes.frontier
+        np.concatenate([frontier.rows, frontier.weights]).tofile(self.stored.file(NUMBERS_OF_FRONTIER))
+        self.nodes = None
 
 
 @dataclass
@@ -303,73 +364,137 @@ class _LargeNode:
     node: int
     rows: StoredRows
 
-    def descend(self, tree: _Tree, depth: int) -> Sequence[_Stretch]:
-        """Cut the node by passes, and write its rows to its children."""
-        cut = tree.cut(self.node, self.rows, depth)
-        if cut is None:
-            for block in self.rows.blocks(tree.passes.rows_of_block(self.rows.bytes_of_row)):
-                tree.leaves[block.numbers] = self.node
-            self.rows.remove()
-            return []
+    @property
+    def n_rows(self) -> int:
+        """Number of its rows."""
+        return self.rows.n_rows
+
+    def descend(self, tree: _Tree, depth: int) -> list[_Pack | _LargeNode]:
+        """Cut the node by passes, and write its rows to its children; returns these."""
+        by_values = isinstance(tree.room, RowRoom)
+        cut = self._cut_by_values(tree, depth) if by_values else self._cut_by_sums(tree, depth)
         children, first = [tree.new_rows(), tree.new_rows()], 0
-        for block in self.rows.blocks(tree.passes.rows_of_block(self.rows.bytes_of_row)):
-            goes_right = cut.sides_of(block, first)
+        for block in self.rows.blocks(tree.block_rows):
+            if cut is None:
+                tree.leaves[block.numbers] = self.node
+                continue
+            goes_right = cut[1](block, first)
             first += len(goes_right)
             for child, goes_there in zip(children, (~goes_right, goes_right), strict=True):
                 child.append(block.of_rows(np.flatnonzero(goes_there)))
         self.rows.remove()
-        return [tree.stretch_of(cut.left + side, rows) for side, rows in enumerate(children)]
+        return [] if cut is None else [tree.stretch_of(cut[0] + side, rows) for side, rows in enumerate(children)]
 
-    def put_away(self) -> None:
-        """Nothing of it is in memory."""
+    def _cut_by_sums(self, tree: _Tree, depth: int) -> Cut | None:
+        """Cut the node by the sums of its rows over codes, and write it down; None if it is a leaf."""
+        growth, rows = tree.growth, self.rows
+        held = tree.room.held(tree.passes.budget, rows.n_rows) if isinstance(tree.room, TableRoom) else 1
+
+        def sums_of(columns: Int32s) -> Iterator[tuple[Ints, TableSums]]:
+            """All numbers are summed in the first pass, and in each one as many columns of categories as fit."""
+            turn, n_categories = np.zeros(len(columns), np.int64), growth.n_categories
+            if n_categories is not None:
+                of_categories = np.flatnonzero(n_categories[columns] > 0)
+                turn[of_categories] = np.arange(len(of_categories)) // held
+            for number in range(int(turn.max(initial=0)) + 1):
+                candidates = np.flatnonzero(turn == number)
+                sums = no_sums_of(growth, columns[candidates])
+                for block in rows.blocks(tree.block_rows):
+                    sums.add(block, columns[candidates])
+                yield candidates, sums
+
+        cut = cut_by_sums(growth, tree.tree, self.node, rows.extent, sums_of, depth, tree.written)
+        if cut is None:
+            return None
+        return cut.left, lambda block, _first: cut.sides(block.values, block.categories, slice(None))
+
+    def _cut_by_values(self, tree: _Tree, depth: int) -> Cut | None:
+        """Cut the node by its features, which stay on disk, and write it down; None if it is a leaf.
+
+        Rows keep their order, in which sums of floats are added.
+        """
+        growth, rows, n = tree.growth, self.rows, self.rows.n_rows
+        source = MappedRows(rows.mapped(), dense(growth.source).is_complete, tree.block_rows)
+        frontier = Frontier(
+            np.zeros(1, np.int64),
+            np.array([self.node], np.int32),
+            np.array([0, n]),
+            np.arange(n, dtype=np.int32),
+            rows.field("weights", 0, n),
+        )
+        criterion = criterion_over(growth.criterion, rows.field("truth", 0, n), source.values, source)
+        held = tree.room.held(tree.passes.budget, n) if isinstance(tree.room, RowRoom) else 1
+        search = InTurn(held, growth.search if isinstance(growth.search, CategorySearch) else None)
+        growth = replace(growth, source=source, criterion=criterion, search=search)
+        below = descend_level(frontier, depth, PartingByCuts(growth, tree.tree, tree.written), growth.watch)
+        if not below.n_nodes:
+            return None
+        is_right = np.zeros(n, np.bool_)
+        is_right[below.rows[below.starts[1] :]] = True
+        return int(below.node[0]), lambda block, first: is_right[first : first + len(block.weights)]
+
+
+# --- the values of some candidates at a time ------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _InBlocks:
-    """Rows on disk that answer sums by a pass over them, ``step`` rows at a time; see `SummedRows`."""
+class InTurn:
+    """The search that is `judge_and_cut` with the values of at most ``held`` candidates at once.
 
-    rows: StoredRows
-    step: int
-    n_categories: Int32s | None
-    held: int | None
+    ::
 
-    @property
-    def weight(self) -> int:
-        """Sum of the weights."""
-        return self.rows.weight
+        candidates   [ 0 1 2 | 3 4 5 | 6 ]     values of three are held at once, and judged
+                         |       |     |
+        known        best of 0 to 2, of 0 to 5, of all     what is known goes on, the values do not
 
-    @property
-    def least(self) -> np.ndarray:
-        """The least truth."""
-        return self.rows.least
-
-    @property
-    def greatest(self) -> np.ndarray:
-        """The greatest truth."""
-        return self.rows.greatest
-
-    def sums(self, criterion: Gini | Variance, columns: Int32s) -> NodeSums | TableSums:
-        """The sums of the rows."""
-        sums = sums_of_none(criterion, columns, self.n_categories)
-        for block in self.rows.blocks(self.step):
-            sums.add(block, columns)
-        return sums
-
-
-def descend_in_memory(
-    growth: Growth, trees: Ints, block: RowBlock, frontier: Frontier, depth: int, written: Levels
-) -> tuple[RowBlock, Frontier]:
-    """Take nodes whose rows are in memory one level down, and write them; returns the rows and their children.
-
-    ``frontier`` has numbers of rows within ``block``. Rows of leaves are dropped once they are half of it, or when the
-    others are laid in the order of their nodes; see `distforest.growth.rows_by_node`.
+    Attributes
+    ----------
+    held
+        Number of candidates.
+    categories
+        The search that it is instead where columns hold categories, which are read as their ranks.
     """
-    growth = growth_among(growth, block)
-    parting = PartingByCuts(growth, trees, unseen, growth.criterion, written)
-    below = descend_level(frontier, depth, parting, growth.watch)
-    by_node = isinstance(growth.source, BinnedSource) and are_scattered(below, depth + 1, block.values.shape[1])
-    if 2 * len(below.rows) >= len(block.weights) and not by_node:
-        return block, below
-    numbers = below.rows
-    block = block.of_rows(numbers)._replace(weights=below.weights)
-    return block, replace(below, rows=np.arange(len(numbers), dtype=np.int32))
+
+    held: int
+    categories: CategorySearch | None = None
+
+    def __call__(
+        self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
+    ) -> tuple[Cuts, Floats]:
+        """The best cut of each node, and the value of each row on the chosen candidate."""
+        is_judged_by_some = limits.min_samples_leaf == 1 and criterion.judged_on(frontier) is not frontier
+        if is_judged_by_some or projections.width <= self.held:
+            search = self.categories or judge_and_cut
+            return search(source, criterion, frontier, projections, limits)
+        assert isinstance(criterion, JudgesInTurn)  # noqa: S101  (`check_by_passes`)
+        found: Any = None
+        for first in range(0, projections.width, self.held):
+            own = some_of(projections, first, min(first + self.held, projections.width))
+            values = self._values(source, criterion, frontier, own)
+            turn = Turn(first, projections.width)
+            found = criterion.judge(frontier, values, limits.min_samples_leaf, turn, found)
+            del values  # before the next ones are there
+        cuts = criterion.chosen(frontier, found)
+        chosen = taken(projections, np.arange(frontier.n_nodes), cuts.candidate.clip(0))
+        values_of_chosen: Floats = self._values(source, criterion, frontier, chosen)[0]
+        return cuts, values_of_chosen
+
+    def _values(self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections) -> Floats:
+        """The candidates' values, shape (width, n_rows)."""
+        if self.categories is None:
+            return source.project(frontier.rows, frontier.starts, projections)
+        return self.categories.values(source, criterion, frontier, projections)
+
+
+def some_of(projections: Projections, first: int, last: int) -> Projections:
+    """Candidates ``first`` to ``last - 1`` of each node.
+
+    Examples
+    --------
+    >>> columns = np.array([3, 0, 7, 5], np.int32)
+    >>> some_of(Projections(2, np.array([0, 1, 3, 4, 4]), columns, np.ones(4)), 1, 2).columns
+    array([0, 7], dtype=int32)
+    """
+    numbers = np.arange(projections.n_nodes)[:, None] * projections.width + np.arange(first, last)
+    offset, entry = runs(projections.offset, numbers.reshape(-1))
+    return Projections(last - first, offset, projections.columns[entry], projections.weights[entry])

@@ -6,28 +6,21 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from distforest.forest.forest import Forest, Meaning, canonical
-from distforest.forest.graph_leaves import GRAPH_ARRAYS, GraphMembers, KeptLinks
-from distforest.forest.leaf_kinds import NEAREST, UNOBSERVED, VOICES, KeepsGraph, KeepsLeafDistances
-from distforest.forest.leaf_triangles import leaf_triangles
-from distforest.forest.leaves import COSTS, Members, leaves_per_tree, triangle_size
-from distforest.forest.node_sums import Moments, class_counts_of, describe
-from distforest.forest.observed_leaves import ObservedMembers
+from distforest.forest.leaf_kinds import NEAREST, VOICES
 from distforest.forest.table import LEAF, NodeTable, route
-from distforest.forest.target_leaves import TAUGHT_TARGETS
-from distforest.growth.cuts.far_values import middle_of
 from distforest.growth.grower import Growth
-from distforest.growth.judged_rows import truth_of_rows
 from distforest.growth.passes import Passes, grow_by_passes
 from distforest.growth.rng import bootstrap, bootstrap_part, subsample
+from distforest.growth.row_blocks import gains_by_node, grow_by_node, truth_of_rows
 from distforest.growth.row_room import CodeRoom, RowRoom, TableRoom, room_of
-from distforest.growth.rows_by_node import gains_by_node, grow_by_node
 from distforest.growth.sample_weights import MOST_OF_TREE, Draws
+from distforest.growth.taught import Untaught
 from distforest.sources.arrays import ArraySource, release_pages, row_blocks
 from distforest.sources.binned import BinnedSource
 from distforest.sources.binned_table import BinnedTable, Bins
@@ -37,14 +30,13 @@ from distforest.sources.resident import spans
 from distforest.sources.row_kinds import Features, is_built_in, is_given
 from distforest.sources.side_by_side import SideBySide
 from distforest.sources.source import Source
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
 from distforest.sources.weights import OF_PAIRS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from distforest.forest.forest import Params
-    from distforest.forest.leaves import InBag, LeafTable
     from distforest.growth.grower import LevelWatch
     from distforest.growth.sample_weights import SampleWeights
     from distforest.sources.factors import ClassName
@@ -57,62 +49,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Data:
-    """The data that a forest learns from, read and checked.
+    """The data that a forest learns from, read and checked."""
 
-    Attributes
-    ----------
-    rows
-        How the rows are read: see `distforest.sources.row_kinds`.
-    matrix
-        Features, shape (n, p), float32, or sparse; or similarities, shape (n, n) or of several measures side by side,
-        float32 or float64, or as a source; or the bins of features whose rows lie elsewhere, in parts.
-    truth_kind
-        The kind of ground truth.
-    truth
-        Codes, shape (n,); targets, embeddings or directions, shape (n, q); distances, shape (n, n); or nothing, shape
-        (n, 0).
-    classes
-        The classes of the codes.
-    largest
-        The largest absolute distance.
-    offset
-        A constant that was subtracted from all distances: see `distforest.sources.readings.read_level`.
-    feature_weights
-        Weight of each feature in the draws, shape (p,); None: equal weights.
-    dependence
-        The dependence from which the weights follow if features were screened, shape (p,): see
-        `distforest.growth.draws.dependence`.
-    pairs
-        For a forest over given pairs: numbers of the two points of each, shape (m, 2). ``truth_kind`` is then
-        ``TruthKind.LINKS``, and ``truth`` the class of each pair, 0 for similar.
-    sample_weights
-        The weight of each row; None: equal weights.
-    pair_weights
-        The weight of each of ``pairs``; None: equal weights.
-    n_unobserved
-        Number of pairs of rows whose distance nobody observed; it is NaN in ``truth``.
-    graph
-        The distances by the links of a graph. ``truth`` then holds what a forest keeps of them: the matrix, or nothing,
-        shape (n, 0), if the graph is so large that a forest keeps the links.
-    costs
-        The distances of the classes, shape (n_classes, n_classes); None if all are equally far apart.
-    """
-
-    rows: RowKind
+    rows: RowKind  # how the rows are read: see `distforest.sources.row_kinds`
+    # features, shape (n, p), float32, or sparse; or similarities, shape (n, n) or of several measures side by side,
+    # float32 or float64, or as a source; or the bins of features whose rows lie elsewhere, in parts
     matrix: np.ndarray | SparseSource | SparseFeatures | LazySource | SideBySide | Bins
-    truth_kind: TruthKind
+    truth_kind: TruthKind  # the kind of ground truth
+    # codes, shape (n,); targets, embeddings or directions, shape (n, q); distances, shape (n, n); or nothing, shape (n,
+    # 0)
     truth: np.ndarray
-    classes: Sequence[ClassName] | None = None
-    largest: float = 1.0
-    feature_weights: Floats | None = None
+    classes: Sequence[ClassName] | None = None  # the classes of the codes
+    largest: float = 1.0  # the largest absolute distance
+    feature_weights: Floats | None = None  # weight of each feature in the draws, shape (p,); None: equal weights
+    # the dependence from which the weights follow if features were screened, shape (p,): see
+    # `distforest.growth.draws.dependence`
     dependence: Floats | None = None
+    # For a forest over given pairs: numbers of the two points of each, shape (m, 2). ``truth_kind`` is then
+    # ``TruthKind.LINKS``, and ``truth`` the class of each pair, 0 for similar.
     pairs: Int32s | None = None
+    # a constant that was subtracted from all distances: see `distforest.sources.readings.read_level`
     offset: float = 0.0
-    sample_weights: SampleWeights | None = None
-    n_unobserved: int = 0
+    sample_weights: SampleWeights | None = None  # the weight of each row; None: equal weights
+    n_unobserved: int = 0  # number of pairs of rows whose distance nobody observed; it is NaN in ``truth``
+    # The distances by the links of a graph. ``truth`` then holds what a forest keeps of them: the matrix, or nothing,
+    # shape (n, 0), if the graph is so large that a forest keeps the links.
     graph: GraphDistances | None = None
+    # the distances of the classes, shape (n_classes, n_classes); None if all are equally far apart
     costs: Float32s | None = None
-    pair_weights: SampleWeights | None = None
+    pair_weights: SampleWeights | None = None  # the weight of each of ``pairs``; None: equal weights
 
     @property
     def n_rows(self) -> int:
@@ -123,6 +88,12 @@ class Data:
     def is_lazy(self) -> bool:
         """Whether similarities are evaluated while trees grow."""
         return not isinstance(self.rows, Features) and bool(lazy_sources(self.matrix))
+
+    @property
+    def as_truth(self) -> Truth:
+        """The ground truth by itself."""
+        known = (self.largest, self.offset, self.n_unobserved, self.graph, self.costs)
+        return Truth(self.truth_kind, self.truth, None if self.classes is None else list(self.classes), *known)
 
     @property
     def is_of_distances(self) -> bool:
@@ -310,21 +281,12 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Contents:
-    """The contents of a forest that is put together from parts.
+    """The contents of a forest that is put together from parts."""
 
-    Attributes
-    ----------
-    meaning
-        The meaning of the forest; it keeps distances of leaves if every part has them, else the training distances.
-    grown
-        Names of the arrays that are joined from those of the parts.
-    repeated
-        Names of the arrays that repeat an input, each with that attribute of `Data`.
-    """
-
+    # the meaning of the forest; it keeps distances of leaves if every part has them, else the training distances
     meaning: Meaning
-    grown: list[str]
-    repeated: dict[str, str]
+    grown: list[str]  # names of the arrays that are joined from those of the parts
+    repeated: dict[str, str]  # names of the arrays that repeat an input, each with that attribute of `Data`
 
 
 @dataclass(frozen=True)
@@ -339,6 +301,7 @@ class Problem:
     growth: Growth
     sampling: Sampling
     n_trees: int
+    taught: Untaught
     passes: Passes | None = None
 
     @property
@@ -367,52 +330,50 @@ class Problem:
     def grow(self, trees: Ints) -> dict[str, np.ndarray]:
         """Grow the trees with these numbers; returns the arrays of a forest of them, by name."""
         drawn = self.sampling.weights(self.growth.seed, trees)
-        in_bag, weighed = drawn.astype(np.uint8), None
+        in_bag, weights = drawn.astype(np.uint8), drawn
         if self.data.sample_weights is not None:
-            weighed = self.data.sample_weights.of_trees(drawn)
+            weights = self.data.sample_weights.of_trees(drawn)
         if self.passes is not None and not self.data.is_of_distances:
-            return self._grow_by_passes(self.passes, trees, in_bag, drawn if weighed is None else weighed)
-        grow = partial(grow_by_node, self.growth) if gains_by_node(self.growth) else self.growth.grow
-        table, leaves = grow(trees, drawn if weighed is None else weighed)
-        if isinstance(self.growth.source, (BinnedSource, BinnedTable)):
-            table = on_features(table, self.growth.source)
-        out = drawn == 0
-        if out.any() and self.routes_out_of_bag:
-            rows = np.arange(self.data.n_rows, dtype=np.int32)
-            routed = route(table, self.growth.source if is_given(self.data.rows) else self.data.source(), rows, out)
-            leaves[out] = routed[out]
+            table, leaves = self._grown_by_passes(self.passes, trees, weights)
+        else:
+            grow = partial(grow_by_node, self.growth) if gains_by_node(self.growth) else self.growth.grow
+            table, leaves = grow(trees, weights)
+            table, out = self._on_features(table), drawn == 0
+            if out.any() and self.routes_out_of_bag:
+                rows = np.arange(self.data.n_rows, dtype=np.int32)
+                source = self.growth.source if is_given(self.data.rows) else self.data.source()
+                leaves[out] = route(table, source, rows, out)[out]
         arrays = {**table.arrays(), "leaves": leaves, "in_bag": in_bag}
-        return {**arrays, **self._leaf_arrays(table, leaves, in_bag if weighed is None else weighed)}
+        return {**arrays, **self.taught.arrays(table, leaves, in_bag if self.data.sample_weights is None else weights)}
 
-    def _grow_by_passes(
-        self, passes: Passes, trees: Ints, in_bag: InBag, weights: NDArray[np.int32]
-    ) -> dict[str, np.ndarray]:
-        """`grow`, which reads no more rows at once than ``passes`` allow."""
-        source = self.growth.source
-        if self.data.truth_kind.is_of_vectors:
-            _ = self._middle  # before there are nodes, as it sorts all values
+    def _grown_by_passes(
+        self, passes: Passes, trees: Ints, weights: NDArray[np.int32]
+    ) -> tuple[NodeTable, NDArray[np.int32]]:
+        """Grow trees that read no more rows at once than ``passes`` allow; also the leaf of each row."""
+        self.taught.prepare()
         table, leaves = grow_by_passes(self.growth, trees, weights, passes)
-        if isinstance(source, (BinnedSource, BinnedTable)):
-            table = on_features(table, source)
-        features = self.data.array
+        table, features = self._on_features(table), self.data.array
         step = passes.rows_of_block(features.shape[1] * features.itemsize)
         for first in range(0, self.n_rows, step):
             own = leaves[:, first : first + step]
             wanted = own == LEAF  # out of bag
-            if not wanted.any():
-                continue
-            block = np.array(features[first : first + step])
-            rows = np.arange(len(block), dtype=np.int32)
-            own[wanted] = route(table, ArraySource.of(block), rows, wanted)[wanted]
-            release_pages(features)
-        arrays = {**table.arrays(), "leaves": leaves, "in_bag": in_bag}
-        return {**arrays, **self._leaf_arrays(table, leaves, in_bag if self.data.sample_weights is None else weights)}
+            if wanted.any():
+                block = np.array(features[first : first + step])
+                rows = np.arange(len(block), dtype=np.int32)
+                own[wanted] = route(table, ArraySource.of(block), rows, wanted)[wanted]
+                release_pages(features)
+        return table, leaves
+
+    def _on_features(self, table: NodeTable) -> NodeTable:
+        """The table with thresholds of features, if trees have read codes of bins."""
+        source = self.growth.source
+        return on_features(table, source) if isinstance(source, (BinnedSource, BinnedTable)) else table
 
     def leaf_arrays(self, table: NodeTable, leaves: Int32s, drawn: NDArray[np.int32]) -> dict[str, np.ndarray]:
         """What leaves say that rows have reached; trees have ``drawn`` each so often, shape (n_trees, n_rows)."""
         weights = self.data.sample_weights
         in_bag = drawn.astype(np.uint8) if weights is None else weights.of_trees(drawn.astype(np.int32))
-        return self._leaf_arrays(table, leaves, in_bag)
+        return self.taught.arrays(table, leaves, in_bag)
 
     def watched(self, watch: LevelWatch) -> Problem:
         """The same problem, which calls ``watch`` for every level that grows."""
@@ -430,83 +391,18 @@ class Problem:
         wanted = wanted or params.get("contamination", "auto") != "auto"
         return bool(wanted) or not self.data.is_lazy
 
-    def _leaf_arrays(self, table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s) -> dict[str, np.ndarray]:
-        """What leaves say."""
-        if self.data.truth_kind == TruthKind.LABELS:
-            n_classes = len(self.data.classes or ())
-            return {"class_counts": class_counts_of(table, leaves, in_bag, self.data.truth, n_classes)}
-        if self.data.truth_kind == TruthKind.DISTANCES:
-            return self._distance_arrays(table, leaves, in_bag)
-        if self.data.truth_kind in {TruthKind.NOTHING, TruthKind.DIFFERENCES}:
-            return {}
-        return _means(table, leaves, in_bag, self.data.truth, self._middle)
-
-    @cached_property
-    def _middle(self) -> Floats:
-        """The point relative to which means of the ground truth are computed."""
-        return middle_of(self.data.truth)
-
-    def _distance_arrays(self, table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s) -> dict[str, np.ndarray]:
-        """Distances of leaves and, if some distances are unobserved, how many pairs of leaves are, for each tree."""
-        members: LeafTable
-        if self._kept_graph is not None:
-            links = KeptLinks(*(getattr(self.data, name) for name in GRAPH_ARRAYS))
-            graph = GraphMembers(table, leaves, in_bag, links, self._kept_graph.absent, self.data.offset)
-            return {"leaf_distances": self._triangles(table, graph)}
-        if not self.data.n_unobserved:
-            members = Members(table, leaves, in_bag, self.data.truth, self.data.offset)
-            if self.passes is not None:
-                step = self.passes.rows_of_block(4 * self.n_rows)
-                return {"leaf_distances": leaf_triangles(members, step) if self._keeps(table) else np.empty(0)}
-            return {"leaf_distances": self._triangles(table, members)}
-        observed = ObservedMembers(table, leaves, in_bag, self.data.truth, self.data.offset)
-        counts = [observed.count(tree) for tree in range(table.n_trees)]
-        return {"leaf_distances": self._triangles(table, observed), UNOBSERVED: np.array(counts, np.int64)}
-
-    @property
-    def _kept_graph(self) -> GraphDistances | None:
-        """The graph of which a forest keeps the links; None if it keeps the matrix, or there is no graph."""
-        graph = self.data.graph
-        return None if graph is None or graph.is_kept_dense else graph
-
-    def _triangles(self, table: NodeTable, members: LeafTable) -> np.ndarray:
-        """Packed distances of all pairs of leaves of the trees, or an empty array if one of them would be too large."""
-        if not self._keeps(table):
-            return np.empty(0)
-        triangles = []
-        for tree in range(table.n_trees):
-            nodes = np.flatnonzero(table.is_leaf[table.tree_start[tree] : table.tree_start[tree + 1]])
-            triangles.append(members.between(tree, nodes, nodes)[np.tril_indices(len(nodes))])
-        return np.concatenate(triangles)
-
-    def _keeps(self, table: NodeTable) -> bool:
-        """Whether the distances of leaves are kept; they are not if a tree has too many of them."""
-        return not (triangle_size(leaves_per_tree(table)) > self.triangle_limit).any()
-
     def contents(self, parts: Sequence[Mapping[str, int]]) -> Contents:
         """The contents of a forest of some parts; ``parts`` holds the lengths of each part's arrays by name."""
-        meaning, grown, repeated = self.meaning, list(parts[0]), {}
-        if self.data.truth_kind == TruthKind.DISTANCES:
-            if all(part["leaf_distances"] for part in parts):
-                meaning = replace(meaning, leaf=KeepsLeafDistances())
-            else:
-                grown.remove("leaf_distances")
-                if self._kept_graph is None:
-                    repeated["distances"] = "truth"
-                else:
-                    repeated |= {name: name for name in GRAPH_ARRAYS}
-                    meaning = replace(meaning, leaf=KeepsGraph(self._kept_graph.absent, self.data.offset or None))
-        if self.data.costs is not None:
-            repeated[COSTS] = "costs"
-        if self.data.truth_kind == TruthKind.DIFFERENCES:
-            repeated[TAUGHT_TARGETS] = "truth"
+        has_triangles = all(part.get("leaf_distances") for part in parts)
+        leaf, repeated = self.taught.kept(has_triangles)
+        grown = [name for name in parts[0] if has_triangles or name != "leaf_distances"]
         if is_built_in(self.data.rows):
             repeated["objects"] = "matrix"
         given = ("feature_weights", "dependence", "sample_weight")
         repeated |= {name: name for name in given if getattr(self.data, name) is not None}
         if self.meaning.leaf.nearest:
             repeated[VOICES[self.meaning.leaf.kind]] = "truth"
-        return Contents(meaning, grown, repeated)
+        return Contents(replace(self.meaning, leaf=leaf), grown, repeated)
 
     def forest(self, parts: Sequence[dict[str, np.ndarray]]) -> Forest:
         """Put a forest together from parts, each from `grow`, in the order of their trees; this empties the parts."""
@@ -514,16 +410,6 @@ class Problem:
         arrays = put_together(parts, contents.grown)
         arrays |= {name: getattr(self.data, of) for name, of in contents.repeated.items()}
         return Forest.of(contents.meaning, arrays)
-
-    @property
-    def triangle_limit(self) -> int:
-        """Most pairs of leaves whose distances a tree may keep, as float64.
-
-        All of them together must not be larger than the float32 training distances, or the links of a graph, which
-        could be kept instead.
-        """
-        n_bytes = 4 * self.data.n_rows**2 if self._kept_graph is None else self._kept_graph.nbytes
-        return n_bytes // (8 * self.n_trees)
 
 
 def put_together(parts: Sequence[dict[str, np.ndarray]], names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -541,12 +427,3 @@ def on_features(table: NodeTable, binned: BinnedSource | BinnedTable) -> NodeTab
     threshold = table.threshold.copy()
     threshold[~table.is_leaf] = binned.thresholds(table.columns, threshold[~table.is_leaf])
     return replace(table, threshold=threshold)
-
-
-def _means(
-    table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s, vectors: Floats, middle: Floats
-) -> dict[str, np.ndarray]:
-    """Mean of each node, and mean squared deviation from it; computed relative to ``middle``, which rounds less."""
-    moments = Moments.zeros(len(table.left), vectors.shape[1])
-    describe(table.tree_start, table.left, table.right, leaves, in_bag, vectors - middle, moments)
-    return {"means": moments.means + middle, "spreads": moments.squares / table.n_rows}

@@ -8,7 +8,7 @@ by their mean and rounded to a multiple of 1 / `SampleWeights.unit`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,21 +34,11 @@ TOLD_SHARE = 0.01
 
 
 class Bounds(NamedTuple):
-    """How large integers may be.
+    """How large integers may be."""
 
-    Attributes
-    ----------
-    tree
-        The largest sum of the weights of a tree.
-    row
-        The largest weight of a row.
-    finest
-        The largest integer of the mean of fractional weights.
-    """
-
-    tree: int
-    row: int
-    finest: int
+    tree: int  # the largest sum of the weights of a tree
+    row: int  # the largest weight of a row
+    finest: int  # the largest integer of the mean of fractional weights
 
 
 GENERAL = Bounds(MOST_OF_TREE, MOST_OF_TREE, 1 << 10)
@@ -61,13 +51,6 @@ OF_DISTANCES = Bounds(1 << 23, 1 << 15, 1 << 8)
 class SampleWeights:
     """A weight for each row.
 
-    Attributes
-    ----------
-    integers
-        The weights that trees add, shape (n_rows,); 0 for a row that is absent.
-    unit
-        The integer that counts as one row: 1 for whole weights, a power of two for fractional ones.
-
     Examples
     --------
     >>> SampleWeights.of(np.array([1.0, 0.0, 3.0]), Draws(3, replace=False))
@@ -76,8 +59,8 @@ class SampleWeights:
     SampleWeights(integers=array([ 512,    0, 1536], dtype=int32), unit=1024)
     """
 
-    integers: Int32s
-    unit: int = 1
+    integers: Int32s  # the weights that trees add, shape (n_rows,); 0 for a row that is absent
+    unit: int = 1  # the integer that counts as one row: 1 for whole weights, a power of two for fractional ones
 
     @classmethod
     def of(cls, weights: Floats, draws: Draws, bounds: Bounds = GENERAL, what: Weighed = OF_ROWS) -> SampleWeights:
@@ -138,6 +121,10 @@ class SampleWeights:
     def is_everywhere(self) -> bool:
         """Whether no row is absent."""
         return len(self.present) == len(self.integers)
+
+    def of_rows(self, rows: Ints) -> SampleWeights:
+        """The weights of some rows."""
+        return replace(self, integers=self.integers[rows])
 
     def of_trees(self, counts: NDArray[np.int32]) -> NDArray[np.int32]:
         """The weight of each row in each tree: its multiplicity ``counts``, shape (n_trees, n_rows), times its weight.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.forest.frontier import Frontier
-from distforest.growth.grower import Limits
+from distforest.growth.cuts.search import Limits
 from distforest.growth.problem import Problem
 from distforest.jobs.cluster import Work
 

@@ -8,6 +8,7 @@ import logging
 import math
 import os
 import time
+from collections import deque
 from concurrent.futures import CancelledError, wait
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from functools import cache, partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import dask
 from distributed import Client, Future, LocalCluster, Nanny, get_worker
 from distributed.comm import parse_address
 from distributed.comm.registry import get_backend
@@ -124,6 +126,11 @@ class OnDask:
         The job's claim on its output: a worker that does not see it refuses tasks of the job.
     at_work
         The addresses of workers that have run tasks of the job.
+    placement
+        Dask's annotations of growing tasks: ``resources`` and ``workers``. Dask (2026.7) fails if it is also given one
+        worker that lacks a resource, so no task with a placement is sent to a certain worker.
+    latest
+        The latest reply of a worker.
     seen
         Called at each look with the number of the workers' threads, and the seconds for which there have been none
         (between runs of tasks: infinity, if none has come in `WORKER_PATIENCE`). If it raises, the run ends. `give_up`
@@ -137,6 +144,8 @@ class OnDask:
     priority: float = 0.0
     claim: Claim | None = None
     at_work: set[str] = field(default_factory=set)
+    placement: Mapping[str, Any] = field(default_factory=dict)
+    latest: deque[Reply] = field(default_factory=lambda: deque(maxlen=1))
 
     def _workers(self) -> list[WorkerIdentity]:
         """All workers in the records of the scheduler; waits until there is one."""
@@ -307,7 +316,9 @@ class OnDask:
         running, stragglers = dict[Key, _Asked](), Stragglers()
 
         def submit(drawn: list[_Asked], token: str, where: str | None = None) -> None:
-            for asked, future in zip(drawn, self._submit(function, drawn, work, token, where), strict=True):
+            with dask.annotate(**({} if work.first else self.placement)):
+                futures = self._submit(function, drawn, work, token, where)
+            for asked, future in zip(drawn, futures, strict=True):
                 asked.futures.append(future)
                 running[future.key] = asked
                 future.add_done_callback(ended.put)
@@ -319,7 +330,7 @@ class OnDask:
                 submit([_Asked(*numbered) for numbered in itertools.islice(coming, max(0, room))], token)
                 if not running:
                     return
-                if at_once and is_time and stragglers.may_be_known(len(running)):
+                if at_once and is_time and not self.placement and stragglers.may_be_known(len(running)):
                     for late, worker in self._stragglers(stragglers, running):
                         submit([late], os.urandom(4).hex(), worker)
                 for future, fetched in self._fetched(ended):
@@ -330,6 +341,7 @@ class OnDask:
                         reply = self._answer(fetched, asked.task, work)
                         if isinstance(reply, Reply):
                             self.at_work.add(reply.worker)
+                            self.latest.append(reply)
                             stragglers.took.append(reply.seconds)
                             reply = _result_or_raise(reply.answer)
                         yield asked.number, reply
@@ -494,7 +506,7 @@ class _DaskLinks:
         """The worker of a number: the same one as long as it is there."""
         if self._near.get(near) not in self._look.workers:
             there = sorted(self._look.workers)
-            if not there:
+            if not there or self._cluster.placement:
                 return None
             self._near[near] = there[near % len(there)]
         return self._near[near]
@@ -515,7 +527,8 @@ class _DaskLinks:
                         awaited.append((course, course.send(answer)))
                     except StopIteration as end:
                         yield end.value
-                self._send()
+                with dask.annotate(**self._cluster.placement):
+                    self._send()
                 for course, task in awaited:
                     assert task.future is not None  # noqa: S101  (all were sent)
                     waiting[task.key] = (course, task.future)

@@ -227,7 +227,7 @@ def _in_parts(parts: int | str, size: Size, workers: int) -> Size:
 
 
 def _may_pass(spec: Spec, seen: list[Seen], size: Size) -> bool:
-    """Whether trees of this kind grow by passes, as far as metadata tell; see `distforest.growth.judged_rows`."""
+    """Whether trees of this kind grow by passes, as far as metadata tell; see `distforest.growth.row_blocks`."""
     if METHODS[spec.method].reads != "features":
         return False
     if size.dense:  # distances on disk, and without holes
@@ -324,7 +324,7 @@ _IN_PARTS = "dense features in bins (`max_bins`), from labels, targets or an emb
 
 def workers_of(spec: Spec) -> int:
     """Workers of the embedded cluster: as in the spec, or one for each core, at most 4."""
-    return spec.run.workers or min(os.cpu_count() or 1, 4)
+    return spec.run.workers if isinstance(spec.run.workers, int) else min(os.cpu_count() or 1, 4)
 
 
 def _faults_of_functions(spec: Spec) -> list[str]:
@@ -546,7 +546,7 @@ def _width(spec: Spec, n_columns: int) -> int:
 def _found_without_sums(spec: Spec, seen: list[Seen]) -> list[str]:
     """What keeps cuts from following from sums over codes, as far as metadata tell.
 
-    It is what `distforest.growth.judged_rows.check_by_sums` refuses when all rows have been read.
+    It is what `distforest.growth.row_blocks.check_by_sums` refuses when all rows have been read.
     """
     truth_kind, _ = truth_of(spec)
     found = []
@@ -565,7 +565,7 @@ def _found_without_sums(spec: Spec, seen: list[Seen]) -> list[str]:
 def _found_without_values(spec: Spec, seen: list[Seen]) -> list[str]:
     """What keeps cuts from following from one candidate's values after another's, as far as metadata tell.
 
-    It is what `distforest.growth.judged_rows.check_by_passes` refuses when all rows have been read.
+    It is what `distforest.growth.row_blocks.check_by_passes` refuses when all rows have been read.
     """
     truth_kind, _ = truth_of(spec)
     found = [str(truth_kind)] if truth_kind in {TruthKind.DISTANCES, TruthKind.DIFFERENCES} else []

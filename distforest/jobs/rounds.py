@@ -22,20 +22,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from distforest.errors import JobError
-from distforest.growth.level_decisions import Decision, LevelOfTree, decide_level, table_of_tree
 from distforest.growth.methods import GROWTH, over_rows
-from distforest.growth.packs import answer_of_pack, descend_pack, finish_packs, written_of_pack
 from distforest.growth.parts import (
+    Decision,
+    LevelOfTree,
     PartOfRows,
+    RowlessGrowth,
+    answer_of_pack,
+    decide_level,
+    descend_pack,
     draw_part,
+    finish_packs,
+    join_tallies,
     move_rows,
     packet_of,
     rows_of_root,
-    sums_of_part,
+    table_of_tree,
+    tally_part,
     walk_part,
+    written_of_pack,
 )
 from distforest.growth.problem import on_features
-from distforest.growth.rowless import RowlessGrowth, join_sums
 from distforest.jobs.cluster import Clock, Linking, Work
 from distforest.jobs.shards import Receipt, commit, read_receipt, shard_name
 from distforest.jobs.stop import Stop
@@ -161,14 +168,14 @@ def _tree(
     packs: dict[int, _OwnAnswer] = {}
     decisions: list[_OwnAnswer] = []
     level = LevelOfTree.root(task.tree, len(parts))
-    while level.nodes:
+    while level.runs:
         of_packs = [calls.shared(pack, answer_of_pack, packs[pack], near=pack) for pack in level.packs]
         answers: list[list[_OwnAnswer]] = []
         asked = level.large
         while True:
             if asked:
                 of_parts = [
-                    calls.shared(number, sums_of_part, part, rowless, task.tree, own, asked, len(answers), near=number)
+                    calls.shared(number, tally_part, part, rowless, task.tree, own, asked, len(answers), near=number)
                     for number, (part, own) in enumerate(zip(parts, rows, strict=True))
                 ]
                 answers.append(_joined(calls, of_parts))
@@ -192,7 +199,7 @@ def _tree(
             packets = [
                 calls.shared((pack, number), packet_of, part, own, pack, near=number)
                 for number, (part, own) in enumerate(zip(parts, rows, strict=True))
-                if pack in (decision.begun or {})
+                if pack in level.begun
             ]
             given = packs.get(pack), rowless, decided, pack, packets
             packs[pack] = calls.shared(pack, descend_pack, *given, near=pack)
@@ -208,12 +215,12 @@ def _tree(
 
 
 def _joined(calls: _SharedCalls, answers: list[_OwnAnswer]) -> list[_OwnAnswer]:
-    """The sums of all parts, added up in a tree of tasks until they are few."""
+    """The tallies of all parts, added up in a tree of tasks until they are few."""
     while len(answers) > JOINED:
         groups = [answers[first : first + JOINED] for first in range(0, len(answers), JOINED)]
         lanes = [(len(groups), number) for number in range(len(groups))]
         answers = [
-            calls.shared(lane, join_sums, group) if len(group) > 1 else group[0]
+            calls.shared(lane, join_tallies, group) if len(group) > 1 else group[0]
             for lane, group in zip(lanes, groups, strict=True)
         ]
     return answers

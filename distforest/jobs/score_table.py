@@ -21,14 +21,14 @@ from distforest.jobs.asked import has_further_columns, opened_forest
 from distforest.jobs.score import score
 from distforest.jobs.training_names import training_names
 from distforest.sources.arrays import open_array, write_array, write_growing
+from distforest.sources.files.formats import is_file_of_rows
 from distforest.sources.files.ids import IDS, OBJECTS, ids_beside, names_of_rows
-from distforest.sources.files.pair_columns import numbers_of_rows
+from distforest.sources.files.pair_tables import numbers_of_rows
 from distforest.sources.files.queries import (
     Queries,
     QueryOptions,
     ReadColumns,
     TableQueries,
-    is_file_of_rows,
     open_objects,
     open_queries,
     pairs_in_table,

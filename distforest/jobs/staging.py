@@ -15,11 +15,10 @@ from distforest.checks.table import warn_of
 from distforest.errors import warn_caller
 from distforest.forest.forest import canonical
 from distforest.growth.cuts.criteria import Variance
-from distforest.growth.draws.column_weights import ColumnWeights
-from distforest.growth.judged_rows import check_by_sums, truth_judged
+from distforest.growth.draws.columns import ColumnWeights
 from distforest.growth.methods import GROWTH, check_together, over_rows, rows_of_features, weights_of_rows
-from distforest.growth.pairs.pair_weights import integers_of_pairs
-from distforest.growth.rowless import IN_PARTS
+from distforest.growth.pairs.point_weights import integers_of_pairs
+from distforest.growth.row_blocks import IN_PARTS, check_by_sums, truth_of_rows
 from distforest.growth.sample_weights import SampleWeights
 from distforest.jobs.callback import AskedCallback, Callback, ListedCallback
 from distforest.jobs.inputs import Inputs
@@ -112,7 +111,7 @@ def _with_parts(inputs: Inputs, found: SurveyedRows, place: StagingPlace) -> Inp
     check_by_sums(bound.growth, IN_PARTS)
     if not inputs.truth_kind.is_of_vectors:
         return inputs
-    judged = place.array("judged", truth_judged(bound.growth.criterion))
+    judged = place.array("judged", truth_of_rows(bound.growth))
     return replace(inputs, parts=replace(parts, judged=judged))
 
 

@@ -101,6 +101,21 @@ Size = Annotated[
 ]
 
 
+def _workers(value: object) -> object:
+    if isinstance(value, list) and value and all(isinstance(name, str) for name in value):
+        return value
+    if type(value) is int and value >= 1:
+        return value
+    raise ValueError("must be an integer from 1, or a list of strings")
+
+
+Workers = Annotated[
+    int | list[str],
+    BeforeValidator(_workers),
+    WithJsonSchema({"anyOf": [WHOLE_NUMBER, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}),
+]
+
+
 # --- [input] ----------------------------------------------------------------------------------------------
 
 
@@ -462,7 +477,9 @@ def _grid_of(method: str) -> type[Grid]:
 class Run(Table):
     """How the job runs; nothing here changes the result. None: not given, the plan decides."""
 
-    workers: Count | None = key("Processes of the embedded cluster.", None)
+    workers: Workers | None = key(
+        "Processes of the embedded cluster, or a list of the addresses or names of the workers that grow trees.", None
+    )
     threads_per_worker: Count = key("Threads of each process.", 1)
     memory_limit: Size | None = key("Memory of each process in bytes, or with a unit such as '4GiB'.", None)
     scheduler: Text | None = key(
@@ -487,6 +504,16 @@ class Run(Table):
     priority: Annotated[int, Field(ge=-1000, le=LARGEST_INTEGER)] = key(
         "Which waiting job a service starts first: one of a higher number.", 0
     )
+    resources: dict[Text, Positive] | None = key(
+        "What a task that grows trees takes of the resources of its Dask worker, such as {GPU = 1}.", None
+    )
+    queue: Text | None = key("Queue of a service, which limits how many of its jobs run at once.", None)
+
+    @property
+    def placement(self) -> dict[str, Any]:
+        """Dask's annotations that say which workers grow trees."""
+        workers = {"workers": self.workers} if isinstance(self.workers, list) else {}
+        return workers | ({"resources": self.resources} if self.resources else {})
 
     @property
     def scratch_folder(self) -> ScratchFolder:

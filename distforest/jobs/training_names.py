@@ -12,8 +12,8 @@ from distforest.forest import scoring
 from distforest.forest.pairs.pair_scores import Points, is_over_pairs, points_at, training_points
 from distforest.jobs.answers import ANSWERS
 from distforest.jobs.asked import has_further_columns, points_of, recoded
+from distforest.sources.files.formats import is_file_of_rows
 from distforest.sources.files.ids import read_ids, rows_of_ids
-from distforest.sources.files.queries import is_file_of_rows
 from distforest.sources.opening import open_matrix, read_rows
 
 if TYPE_CHECKING:

@@ -6,20 +6,20 @@ Importing this adds the service's page to the routes of a scheduler that is abou
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, TypedDict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import click
 import dask
 
-from distforest.service.json_logs import log_as_json
-
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from typing import Unpack
 
     from distributed import Scheduler
 
@@ -54,23 +54,12 @@ def _option(name: str, **more: Any) -> Callable[[Setup], Setup]:
     return click.option(name, envvar=variable, show_envvar=True, show_default=True, **more)
 
 
-class ServiceOptions(TypedDict):
-    """The options of the command line by which a service is started."""
-
-    job_root: str
-    max_running: int
-    max_jobs: int
-    max_trees: int
-    max_spec_bytes: int
-    allow_prefix: tuple[str, ...]
-    allow_callback: tuple[str, ...]
-    no_workers_timeout: float | None
-    json_logs: bool
-
-
 @click.command()
 @_option("--job-root", required=True, metavar="URL", help="Folder of all jobs: a path or URL.")
 @_option("--max-running", type=click.IntRange(1), default=4, help="Jobs that run at once.")
+@_option("--queue", multiple=True, metavar="NAME:max-running=N", help="A queue, and how many of its jobs run at once.")
+@_option("--cancel", type=click.Choice(("owner", "anyone")), default="anyone", help="Who may cancel, resume or remove.")
+@_option("--operator", multiple=True, metavar="NAME", help="Who may change all jobs, besides their owners.")
 @_option("--max-jobs", type=click.IntRange(1), default=1000, help="Jobs that are not finished.")
 @_option("--max-trees", type=click.IntRange(1), default=100_000, help="Trees of a job.")
 @_option("--max-spec-bytes", type=click.IntRange(1), default=65_536, help="Size of a spec.")
@@ -83,7 +72,7 @@ class ServiceOptions(TypedDict):
 )
 @_option("--no-workers-timeout", type=click.FloatRange(0), metavar="SECONDS", help="How long a job waits for a worker.")
 @_option("--json-logs", is_flag=True, help="Log one JSON object in each line: time, level, logger, job, message.")
-async def dask_setup(scheduler: Scheduler, **options: Unpack[ServiceOptions]) -> None:
+async def dask_setup(scheduler: Scheduler, **options: Any) -> None:
     """Start the service in a scheduler; if the service cannot start, the scheduler ends."""
     from distforest.jobs.dask_private import give_up_silent_workers  # noqa: PLC0415  (imports distributed)
 
@@ -118,7 +107,7 @@ def _close_at_hangup(scheduler: Scheduler) -> None:
     loop.add_signal_handler(signal.SIGHUP, close)
 
 
-async def _serve(scheduler: Scheduler, **options: Unpack[ServiceOptions]) -> None:
+async def _serve(scheduler: Scheduler, **options: Any) -> None:
     from distforest.service.jobs import EXTENSION, JobService, ServiceLimits  # noqa: PLC0415  (slow; schedulers alone need it)
     from distforest.service.policy import Policy  # noqa: PLC0415
     from distforest.service.registry import Registry  # noqa: PLC0415
@@ -133,10 +122,47 @@ async def _serve(scheduler: Scheduler, **options: Unpack[ServiceOptions]) -> Non
         max_jobs=options["max_jobs"],
         reserved=(root,),
     )
-    limits = ServiceLimits(options["max_running"], options["no_workers_timeout"])
+    limits = ServiceLimits(
+        max_running=options["max_running"],
+        no_workers_timeout=options["no_workers_timeout"],
+        queues=options["queue"],
+        owners_only=options["cancel"] == "owner",
+        operators=options["operator"],
+    )
     service = JobService(scheduler, Registry(root), policy, limits)
     scheduler.extensions[EXTENSION] = service
     await service.start()
+
+
+class JSONFormatter(logging.Formatter):
+    r"""Writes a record as an object with its time, level, logger, message and, where there is one, the job's id.
+
+    Examples
+    --------
+    >>> record = logging.makeLogRecord({"name": "distforest", "levelname": "INFO", "msg": "a\nb", "job": "nightly"})
+    >>> record.created = 0.0
+    >>> print(JSONFormatter().format(record))
+    {"time": "1970-01-01T00:00:00+00:00", "level": "INFO", "logger": "distforest", "job": "nightly", "message": "a\nb"}
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write a record in one line; a traceback follows the message."""
+        message = super().format(record)
+        job = {"job": record.job} if hasattr(record, "job") else {}
+        time = datetime.fromtimestamp(record.created, UTC).isoformat()
+        return json.dumps({"time": time, "level": record.levelname, "logger": record.name, **job, "message": message})
+
+
+def log_as_json() -> None:
+    """Let all handlers of this process write JSON, and the logger of this package report the events of jobs."""
+    own = logging.getLogger("distforest")
+    own.setLevel(logging.INFO)
+    if not own.handlers:
+        own.addHandler(logging.StreamHandler())
+        own.propagate = False
+    known = [logging.getLogger(), *map(logging.getLogger, logging.root.manager.loggerDict)]
+    for handler in {handler for logger in known for handler in logger.handlers}:
+        handler.setFormatter(JSONFormatter())
 
 
 async def dask_teardown(scheduler: Scheduler) -> None:

@@ -21,7 +21,6 @@ from distforest.errors import (
     ArtifactError,
     AwayError,
     ConflictError,
-    DistforestError,
     ExistsError,
     InputError,
     JobError,
@@ -33,12 +32,12 @@ from distforest.service.messages import ALL_JOBS, JobFilter
 from distforest.threads import in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Mapping
     from typing import Literal
 
     from distributed.comm import Comm
 
-    from distforest.service.messages import JobEvent, JobsAnswer, JobState, Refusal, ServiceRecord, SubmitAnswer
+    from distforest.service.messages import JobEvent, JobsAnswer, JobState, ServiceRecord, SubmitAnswer
 
     IfExists = Literal["fail", "ok", "new"]
     Answer = Any
@@ -76,14 +75,7 @@ AGAIN_SECONDS = 0.5
 
 
 def new_id(spec: str, now: float) -> str:
-    """Make an id for a job.
-
-    Parameters
-    ----------
-    spec
-        JSON of the job, whose method (or kind of job) is the first part of the id.
-    now
-        Unix seconds; ids of one method sort by time.
+    """Make an id for a job, of its method (or kind of job), the time in Unix seconds and random digits.
 
     Examples
     --------
@@ -101,7 +93,6 @@ def new_id(spec: str, now: float) -> str:
 
 
 def _dated(name: str, now: float) -> str:
-    """A name with the time and random digits, which nobody has used."""
     return f"{name}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{secrets.token_hex(3)}"
 
 
@@ -204,12 +195,12 @@ class Service:
         """Return the events of a job after number ``after``, at most 1000 of them."""
         return list(self._call("events", id=job_id, after=after)["events"])
 
-    def cancel(self, job_id: str) -> JobState:
-        """Stop a job; returns its state."""
-        job: JobState = self._call_patiently("cancel", id=job_id)["job"]
+    def cancel(self, job_id: str, owner: str | None = None) -> JobState:
+        """Stop a job; returns its state. ``owner`` is who calls, as for `submit`."""
+        job: JobState = self._call_patiently("cancel", id=job_id, owner=owner)["job"]
         return job
 
-    def resume(self, job_id: str, changes: Mapping[str, object] | None = None) -> JobState:
+    def resume(self, job_id: str, changes: Mapping[str, object] | None = None, owner: str | None = None) -> JobState:
         """Continue a job that ended without a result from what it has finished; returns its state.
 
         Parameters
@@ -218,6 +209,8 @@ class Service:
             Id of the job.
         changes
             Values by dotted keys, which replace those of its spec.
+        owner
+            Who calls, as for `submit`.
 
         Raises
         ------
@@ -227,12 +220,12 @@ class Service:
             The job has succeeded, or has not ended and there are changes.
         """
         given = {"changes": dict(changes)} if changes else {}
-        job: JobState = self._call_patiently("resume", 1, id=job_id, **given)["job"]
+        job: JobState = self._call_patiently("resume", 1, id=job_id, owner=owner, **given)["job"]
         return job
 
-    def remove(self, job_id: str) -> str:
-        """Remove a job that has ended, but not its output; returns its id."""
-        return str(self._call_patiently("remove", id=job_id)["id"])
+    def remove(self, job_id: str, owner: str | None = None) -> str:
+        """Remove a job that has ended, but not its output; returns its id. ``owner`` is who calls, as for `submit`."""
+        return str(self._call_patiently("remove", id=job_id, owner=owner)["id"])
 
     def health(self) -> ServiceRecord:
         """Return the record of the service; raises JobError if it has failed."""
@@ -247,10 +240,6 @@ class Service:
         if "://" in self.address:
             return self.address
         return f"{'tls' if self.security.require_encryption else 'tcp'}://{self.address}"
-
-    @property
-    def _seconds(self) -> float:
-        return min(self.patience, CONNECT_SECONDS)
 
     def _call_patiently(self, name: str, tries: int = 1, **arguments: object) -> Answer:
         """Make a call that changes something, also across a restart; ``tries`` times if its answers are lost."""
@@ -270,13 +259,19 @@ class Service:
 
     def _call(self, name: str, **arguments: object) -> Answer:
         """Make one call and return its answer; raises the error of a refusal."""
-        answer = _answered(lambda: self._exchange(f"distforest_{name}", arguments))
+        given = {key: value for key, value in arguments.items() if value is not None}
+        # In a thread of its own, as this one may run a loop, as that of a notebook does; Ctrl-C reaches this one alone.
+        calling = in_thread(lambda: asyncio.run(self._exchange(f"distforest_{name}", given)), "distforest-call")
+        answer = calling.result()
         if not isinstance(answer, dict):  # a scheduler answers an unknown operation with nothing
             raise BrokenOffError(
                 f"the scheduler at {self.address} runs no job service; start it with --preload distforest.service"
             )
-        if "error" in answer:
-            raise _refusal(answer["error"])
+        if error := answer.get("error"):
+            message = str(error.get("message", "refused"))
+            if error.get("kind") == "SpecError":
+                raise SpecError([str(fault) for fault in error.get("faults") or [message]])
+            raise ERROR_KINDS.get(str(error.get("kind")), JobError)(message)
         if answer.get("status") == "uncaught-error":
             raise JobError(f"the service at {self.address} failed; its log says more: {answer.get('exception_text')}")
         return answer
@@ -300,45 +295,47 @@ class Service:
 
     async def _connect(self) -> Comm:
         """Connect to the scheduler; answers are not unpickled, because none is pickled."""
+        seconds = min(self.patience, CONNECT_SECONDS)
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(seconds):
                 arguments = self.security.get_connection_args("client")
-                return await connect(self.url, 0.9 * self._seconds, deserialize=False, **arguments)
+                return await connect(self.url, 0.9 * seconds, deserialize=False, **arguments)
         except (OSError, ValueError, TypeError, RuntimeError, MemoryError) as error:
-            kind = BrokenOffError if _broke_off(error, first_cause(error)) else UnreachableError
-            raise kind(self._why(error)) from error
+            raise self._unreachable(error, first_cause(error)) from error
 
-    def _why(self, error: Exception) -> str:
-        """Write why a scheduler was not reached, and what to do."""
-        at, cause = f"the scheduler at {self.address}", first_cause(error)
-        if missing := _missing_files(self.security):
-            return f"no call to {at}: {missing}"
-        if isinstance(error, TypeError):  # Dask's word for an address of TLS without a certificate
-            return f"{at} requires TLS, and no certificate was given: give {TLS_FILES}"
-        if isinstance(error, RuntimeError):
-            return f"{at} is not called: its address is without TLS, and TLS is demanded; is it tls://...?"
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"the certificate of {at} is not signed by your CA; give the CA file of its cluster ({cause})"
-        if self.url.startswith("tls://") and _refused(error, cause):
-            return f"{at} broke off: it does not take your certificate; is that of its cluster's CA? ({cause})"
-        if isinstance(error, FatalCommClosedError) or "cannot convert to SSL" in str(error):
-            return f"what answers at {self.address} does not speak TLS; is the address tcp://...?"
-        if isinstance(error, ssl.SSLError):
-            return f"no call to {at}: the files of TLS cannot be used: {cause}"
-        if isinstance(error, (CommClosedError, MemoryError)):
-            return f"what answers at {self.address} is not a scheduler, or requires TLS; is the address tls://...?"
-        if isinstance(error, ValueError):
-            return f"no Dask scheduler can be at {self.address}: {error}"
-        found = str(cause) or f"nothing came within {self._seconds:g} s"
-        return f"no Dask scheduler answers at {self.address}: {found}; is it running, and is that not its pages' port?"
-
-
-def _answered(exchange: Callable[[], Coroutine[None, None, object]]) -> object:
-    """Wait for an exchange in a thread of its own: this one may run a loop, as that of a notebook does.
-
-    Ctrl-C reaches this thread alone, so that it never meets a loop that is only half made.
-    """
-    return in_thread(lambda: asyncio.run(exchange()), "distforest-call").result()
+    def _unreachable(self, error: Exception, cause: BaseException) -> UnreachableError:
+        """The error that says why a scheduler was not reached, and what to do."""
+        at, files, is_closed = f"the scheduler at {self.address}", self.security, isinstance(error, CommClosedError)
+        is_fatal, is_alert = isinstance(error, FatalCommClosedError), "ALERT" in str(cause)
+        broke_off = is_closed and not is_fatal and not is_alert  # without a reason, as a service that starts may do
+        named = {"ca-file": files.tls_ca_file, "cert": files.tls_client_cert, "key": files.tls_client_key}
+        missing = [  # a text with line breaks is a file's content, not its path
+            f"{name} {path}" for name, path in named.items() if path and "\n" not in path and not os.path.isfile(path)
+        ]
+        if missing:
+            why = f"no call to {at}: there is no TLS file {', '.join(missing)}"
+        elif isinstance(error, TypeError):  # Dask's word for an address of TLS without a certificate
+            why = f"{at} requires TLS, and no certificate was given: give {TLS_FILES}"
+        elif isinstance(error, RuntimeError):
+            why = f"{at} is not called: its address is without TLS, and TLS is demanded; is it tls://...?"
+        elif isinstance(cause, ssl.SSLCertVerificationError):
+            why = f"the certificate of {at} is not signed by your CA; give the CA file of its cluster ({cause})"
+        elif self.url.startswith("tls://") and (is_alert or broke_off):
+            why = f"{at} broke off: it does not take your certificate; is that of its cluster's CA? ({cause})"
+        elif is_fatal or "cannot convert to SSL" in str(error):
+            why = f"what answers at {self.address} does not speak TLS; is the address tcp://...?"
+        elif isinstance(error, ssl.SSLError):
+            why = f"no call to {at}: the files of TLS cannot be used: {cause}"
+        elif is_closed or isinstance(error, MemoryError):
+            why = f"what answers at {self.address} is not a scheduler, or requires TLS; is the address tls://...?"
+        elif isinstance(error, ValueError):
+            why = f"no Dask scheduler can be at {self.address}: {error}"
+        else:
+            found = str(cause) or f"nothing came within {min(self.patience, CONNECT_SECONDS):g} s"
+            why = (
+                f"no Dask scheduler answers at {self.address}: {found}; is it running, and is that not its pages' port?"
+            )
+        return BrokenOffError(why) if broke_off else UnreachableError(why)
 
 
 def first_cause(error: BaseException) -> BaseException:
@@ -346,31 +343,3 @@ def first_cause(error: BaseException) -> BaseException:
     while error.__cause__ is not None and not isinstance(error.__cause__, asyncio.CancelledError):
         error = error.__cause__
     return error
-
-
-def _refused(error: Exception, cause: BaseException) -> bool:
-    """Whether the other side has refused TLS: by an alert of TLS, or by closing the connection during the handshake."""
-    return "ALERT" in str(cause) or _broke_off(error, cause)
-
-
-def _broke_off(error: Exception, cause: BaseException) -> bool:
-    """Whether the other side has closed the connection without giving a reason."""
-    is_closed = isinstance(error, CommClosedError) and not isinstance(error, FatalCommClosedError)
-    return is_closed and "ALERT" not in str(cause)
-
-
-def _missing_files(security: Security) -> str:
-    """Name the TLS files that cannot be opened; a text with line breaks is a file's content, not its path."""
-    files = {"ca-file": security.tls_ca_file, "cert": security.tls_client_cert, "key": security.tls_client_key}
-    missing = [
-        f"{name} {path}" for name, path in files.items() if path and "\n" not in path and not os.path.isfile(path)
-    ]
-    return f"there is no TLS file {', '.join(missing)}" if missing else ""
-
-
-def _refusal(error: Refusal) -> DistforestError:
-    """Make the error that a refusal describes."""
-    message = str(error.get("message", "refused"))
-    if error.get("kind") == "SpecError":
-        return SpecError([str(fault) for fault in error.get("faults") or [message]])
-    return ERROR_KINDS.get(str(error.get("kind")), JobError)(message)

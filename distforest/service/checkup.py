@@ -1,4 +1,4 @@
-"""What a process finds where it runs: versions, cores, compiled kernels, the scratch folder, a job root.
+"""What a process finds where it runs: versions, kernels, scratch folder, job root, certificates, open ports.
 
 These functions run in the client, in a scheduler and in its workers, which find them by their names.
 """
@@ -6,28 +6,38 @@ These functions run in the client, in a scheduler and in its workers, which find
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import os
 import platform
 import shutil
 import uuid
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import dask
 import psutil
 from dask.system import CPU_COUNT
 from distributed import Worker
+from distributed.comm import parse_address, parse_host_port
 
 from distforest.errors import InputError
 from distforest.jobs.versions import VERSIONS
 from distforest.kernel_cache import kernel_folder
-from distforest.service.exposure import expiries, open_address
 from distforest.service.slot import TakenError, slot
 from distforest.sources.scratch import ScratchFolder
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
-    from distributed import Scheduler
+    from collections.abc import Callable, Mapping
+
+    from distributed import Scheduler, Security
+
+T = TypeVar("T")
+
+PAGES_CERTIFICATE = "distributed.scheduler.dashboard.tls.cert"
+"""Dask's setting of the certificate for the scheduler's pages."""
 
 OF_DASK = ("dask", "distributed", "cloudpickle")
 """Packages with which processes talk to each other."""
@@ -92,7 +102,17 @@ def examined() -> Checkup:
     (True, True)
     """
     known = {**VERSIONS, **{name: version(name) for name in OF_DASK}}
-    return Checkup(platform.node(), int(CPU_COUNT), known, _kernels(), _scratch(), {}, None)
+    folder = kernel_folder()
+    kernels = Kernels(None, writable=False, n_kept=0)
+    if folder is not None:
+        made = next(one for one in (folder, *folder.parents) if os.path.exists(one))
+        kernels = Kernels(str(folder), os.access(made, os.W_OK), sum(1 for _ in folder.glob("*.kernel")))
+    return Checkup(platform.node(), int(CPU_COUNT), known, kernels, scratch_disk(), {}, None)
+
+
+async def aside(function: Callable[..., T], *arguments: object) -> T:
+    """Call a function in a thread of a scheduler or worker, whose loop goes on."""
+    return await asyncio.to_thread(function, *arguments)
 
 
 async def examined_aside(dask_worker: Scheduler | Worker) -> Checkup:
@@ -104,19 +124,11 @@ async def examined_aside(dask_worker: Scheduler | Worker) -> Checkup:
     return found._replace(certificates=ends, open_address=open_address(dask_worker))
 
 
-# --- kernels and scratch ----------------------------------------------------------------------------------
+# --- disks ------------------------------------------------------------------------------------------------
 
 
-def _kernels() -> Kernels:
-    """Where compiled kernels are kept."""
-    folder = kernel_folder()
-    if folder is None:
-        return Kernels(None, writable=False, n_kept=0)
-    made = next(one for one in (folder, *folder.parents) if os.path.exists(one))
-    return Kernels(str(folder), os.access(made, os.W_OK), sum(1 for _ in folder.glob("*.kernel")))
-
-
-def _scratch() -> Disk:
+def scratch_disk() -> Disk:
+    """The scratch folder of this process."""
     try:
         scratch = ScratchFolder()
         scratch.check()
@@ -125,20 +137,11 @@ def _scratch() -> Disk:
     return _disk(scratch.path)
 
 
-async def scratch_free() -> int | None:
-    """Bytes that are free in the scratch folder of this process; None if it cannot be used. In a thread."""
-    return (await asyncio.to_thread(_scratch)).free
-
-
 def _disk(folder: Path) -> Disk:
-    return Disk(str(folder), None, shutil.disk_usage(folder).free, folder.stat().st_dev, _filesystem(folder))
-
-
-def _filesystem(folder: Path) -> str:
-    """The type of the file system of a folder, such as ext4 or nfs; empty if the system does not say."""
     real = folder.resolve()
     found = [part for part in psutil.disk_partitions(all=True) if real.is_relative_to(part.mountpoint)]
-    return max(found, key=lambda part: len(part.mountpoint)).fstype if found else ""
+    kind = max(found, key=lambda part: len(part.mountpoint)).fstype if found else ""  # such as ext4 or nfs
+    return Disk(str(folder), None, shutil.disk_usage(folder).free, folder.stat().st_dev, kind)
 
 
 # --- the job root -----------------------------------------------------------------------------------------
@@ -154,21 +157,13 @@ def probed_root(root: str) -> RootCheckup:
         probe = slot(folder, name)
         probe.read()
         probe.put(b"distforest doctor")
-        return RootCheckup(_disk(Path(_local(root))) if folder.is_local else Disk(root), probe.compares, name)
+        local = Path(root.removeprefix("file://").removeprefix("local://"))
+        return RootCheckup(_disk(local) if folder.is_local else Disk(root), probe.compares, name)
     except TakenError:
         fault = "a file that nobody else knows is said to have been written by another process"
     except (OSError, InputError) as error:
         fault = str(error)
     return RootCheckup(Disk(root, fault), False, None)
-
-
-def _local(root: str) -> str:
-    return root.removeprefix("file://").removeprefix("local://")
-
-
-async def probed_aside(root: str) -> RootCheckup:
-    """`probed_root` in a thread."""
-    return await asyncio.to_thread(probed_root, root)
 
 
 def sees_probe(root: str, name: str) -> str | None:
@@ -179,17 +174,60 @@ def sees_probe(root: str, name: str) -> str | None:
         return str(error)
 
 
-async def sees_aside(root: str, name: str) -> str | None:
-    """`sees_probe` in a thread."""
-    return await asyncio.to_thread(sees_probe, root, name)
-
-
 def forget_probe(root: str, name: str) -> None:
     """Remove the file of `probed_root`, and the file by which it was locked."""
     for own in (name, f".{name}.lock"):
         Folder(root).discard(own)
 
 
-async def forget_aside(root: str, name: str) -> None:
-    """`forget_probe` in a thread."""
-    await asyncio.to_thread(forget_probe, root, name)
+# --- certificates and ports -------------------------------------------------------------------------------
+
+
+def expiries(security: Security, role: str) -> dict[str, float]:
+    """The Unix times at which the certificates of a process expire, by the name of their file.
+
+    The package cryptography reads them, which the extra ``tls`` installs; without it, nothing is known.
+    """
+    try:
+        from cryptography import x509  # noqa: PLC0415  (an extra)
+    except ModuleNotFoundError:
+        return {}
+    files = security.get_tls_config_for_role(role)
+    named = {files["ca_file"], files["cert"], dask.config.get(PAGES_CERTIFICATE, None) if role == "scheduler" else None}
+    found = {}
+    for path in filter(None, named):
+        with suppress(OSError, ValueError):  # Dask refuses to start with a file that it cannot use
+            is_content = "\n" in path
+            text = path.encode() if is_content else Path(path).read_bytes()
+            ends = [one.not_valid_after_utc.timestamp() for one in x509.load_pem_x509_certificates(text)]
+            found["in memory" if is_content else str(path)] = min(ends)
+    return found
+
+
+def common_name(certificate: Mapping[str, Any] | None) -> str | None:
+    """The common name of the subject of a certificate, as `ssl.SSLSocket.getpeercert` returns it.
+
+    Examples
+    --------
+    >>> common_name({"subject": ((("organizationName", "Analytical"),), (("commonName", "ada"),))})
+    'ada'
+    """
+    subject = (pair for part in (certificate or {}).get("subject", ()) for pair in part)
+    return next((value for name, value in subject if name == "commonName"), None)
+
+
+def open_address(scheduler: Scheduler) -> str | None:
+    """The address at which a scheduler listens to other hosts without TLS; None if there is none."""
+    return next((at.listen_address for at in scheduler.listeners if _is_open(at.listen_address)), None)
+
+
+def _is_open(address: str) -> bool:
+    """Whether processes of other hosts reach an address, and may do without a certificate.
+
+    Examples
+    --------
+    >>> [_is_open(at) for at in ("tcp://0.0.0.0:1", "tcp://[::1]:1", "tls://0.0.0.0:1", "inproc://10.0.0.7/1/2")]
+    [True, False, False, False]
+    """
+    protocol, place = parse_address(address)
+    return protocol in {"tcp", "ws"} and not ipaddress.ip_address(parse_host_port(place, 0)[0]).is_loopback

@@ -7,7 +7,8 @@ import time
 import warnings
 from collections import defaultdict
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distributed import Client
@@ -20,19 +21,18 @@ from distforest.service.calls import BrokenOffError
 from distforest.service.checkup import (
     Checkup,
     RootCheckup,
+    aside,
     examined,
     examined_aside,
-    forget_aside,
+    expiries,
     forget_probe,
-    probed_aside,
     probed_root,
-    sees_aside,
+    sees_probe,
 )
-from distforest.service.exposure import expiries
 from distforest.service.registry import STALE
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 
     from distributed import Security
 
@@ -124,11 +124,8 @@ def examine_here(root: str | None, security: Security) -> Findings:
     found = probed_root(root) if root else None
     if root and found and found.probe:
         forget_probe(root, found.probe)
-    return Findings((_here(security),), found)
-
-
-def _here(security: Security) -> Patient:
-    return Patient(ROLE_HERE, checkup=examined()._replace(certificates=expiries(security, "client")))
+    own = examined()._replace(certificates=expiries(security, "client"))
+    return Findings((Patient(ROLE_HERE, checkup=own),), found)
 
 
 def examine_cluster(service: Service, root: str | None) -> Findings:
@@ -139,26 +136,20 @@ def examine_cluster(service: Service, root: str | None) -> Findings:
     UnreachableError
         No scheduler answers.
     """
-    record, fault = _record_of(service)
+    record, fault = None, None
+    try:
+        record = service.health()
+    except BrokenOffError:  # a scheduler without a service
+        pass
+    except JobError as error:
+        if type(error) is UnreachableError:
+            raise
+        fault = str(error)
     root = root or (record["job_root"] if record else None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", VersionMismatchWarning)  # versions are compared here
         patients, found = asyncio.run(_examine(service, root))
-    return Findings((_here(service.security), *patients), found, record, fault)
-
-
-def _record_of(service: Service) -> tuple[ServiceRecord | None, str | None]:
-    """What a service says of itself, and what is wrong with it; neither if the scheduler has none."""
-    try:
-        return service.health(), None
-    except BrokenOffError:
-        return None, None
-    except UnreachableError as error:
-        if type(error) is UnreachableError:
-            raise
-        return None, str(error)
-    except JobError as error:
-        return None, str(error)
+    return Findings((*examine_here(None, service.security).patients, *patients), found, record, fault)
 
 
 async def _examine(service: Service, root: str | None) -> tuple[list[Patient], RootCheckup | None]:
@@ -168,59 +159,40 @@ async def _examine(service: Service, root: str | None) -> tuple[list[Patient], R
         )
     except (OSError, ValueError, TypeError) as error:
         raise UnreachableError(f"no Dask scheduler answers at {service.address}: {error}") from error
+
+    async def ask(worker: str, function: Callable[..., Any], *arguments: object) -> Any:
+        """Call a function on a worker, or on the scheduler."""
+        async with asyncio.timeout(VISIT_SECONDS):
+            if not worker:
+                return await client.run_on_scheduler(function, *arguments)
+            return (await client.run(function, *arguments, workers=[worker]))[worker]
+
+    async def visit(patient: Patient, worker: str = "") -> Patient:
+        try:
+            checkup = await ask(worker, examined_aside)
+            clock = await _clock(partial(ask, worker))
+            blind = await ask(worker, aside, sees_probe, *probe) if probe and worker else None
+        except TimeoutError:
+            return replace(patient, fault=f"it has not answered within {VISIT_SECONDS:g} s")
+        except Exception as error:  # noqa: BLE001  (whatever a process with other packages raises)
+            return replace(patient, fault=f"it could not be examined: {type(error).__name__}: {error}")
+        return replace(patient, checkup=checkup, clock=clock, blind=blind)
+
     async with client:
-        found = await _on_scheduler(client, probed_aside, root) if root else None
-        probe = (root, found.probe) if isinstance(found, RootCheckup) and root and found.probe else None
+        found = await ask("", aside, probed_root, root) if root else None
+        probe = (root, found.probe) if found and found.probe else None
         try:
             workers: Mapping[str, Any] = (await client.scheduler.identity(n_workers=-1))["workers"]
-            visits = [_visit_worker(client, address, own["nthreads"], probe) for address, own in workers.items()]
-            patients = [await _visit_scheduler(client, service.address), *await asyncio.gather(*visits)]
+            visits = [visit(Patient(ROLE_WORKER, at, own["nthreads"]), at) for at, own in workers.items()]
+            patients = [await visit(Patient(ROLE_SCHEDULER, service.address)), *await asyncio.gather(*visits)]
         finally:
             if probe:
                 with suppress(Exception):  # a file of a few bytes stays behind
-                    await _on_scheduler(client, forget_aside, *probe)
+                    await ask("", aside, forget_probe, *probe)
     return patients, found
 
 
-async def _on_scheduler(client: Client, function: Callable[..., Any], *arguments: object) -> Any:
-    async with asyncio.timeout(VISIT_SECONDS):
-        return await client.run_on_scheduler(function, *arguments)
-
-
-async def _on_worker(client: Client, address: str, function: Callable[..., Any], *arguments: object) -> Any:
-    async with asyncio.timeout(VISIT_SECONDS):
-        return (await client.run(function, *arguments, workers=[address]))[address]
-
-
-async def _visit_scheduler(client: Client, address: str) -> Patient:
-    async def ask(function: Callable[..., Any], *arguments: object) -> Any:
-        return await _on_scheduler(client, function, *arguments)
-
-    return await _visit(Patient(ROLE_SCHEDULER, address), ask, None)
-
-
-async def _visit_worker(client: Client, address: str, threads: int, probe: tuple[str, str] | None) -> Patient:
-    async def ask(function: Callable[..., Any], *arguments: object) -> Any:
-        return await _on_worker(client, address, function, *arguments)
-
-    return await _visit(Patient(ROLE_WORKER, address, threads), ask, probe)
-
-
-async def _visit(patient: Patient, ask: Callable[..., Awaitable[Any]], probe: tuple[str, str] | None) -> Patient:
-    """Examine a process through a function that runs another one there."""
-    own = vars(patient)
-    try:
-        checkup = await ask(examined_aside)
-        clock = await _clock(ask)
-        blind = await ask(sees_aside, *probe) if probe else None
-    except TimeoutError:
-        return Patient(**{**own, "fault": f"it has not answered within {VISIT_SECONDS:g} s"})
-    except Exception as error:  # noqa: BLE001  (whatever a process with other packages raises)
-        return Patient(**{**own, "fault": f"it could not be examined: {type(error).__name__}: {error}"})
-    return Patient(**{**own, "checkup": checkup, "clock": clock, "blind": blind})
-
-
-async def _clock(ask: Callable[..., Awaitable[Any]]) -> ClockDifference:
+async def _clock(ask: Callable[..., Coroutine[object, object, Any]]) -> ClockDifference:
     """Compare a clock with the one here: half of the time that the answer took may be missing."""
     readings = []
     for _ in range(CLOCK_READINGS):
@@ -231,16 +203,15 @@ async def _clock(ask: Callable[..., Awaitable[Any]]) -> ClockDifference:
     return min(readings, key=lambda reading: reading.error)
 
 
-# --- judging ----------------------------------------------------------------------------------------------
+# --- what follows -----------------------------------------------------------------------------------------
 
 
 def to_mend(found: Findings) -> list[str]:
     """What is wrong, a sentence each, with what to do."""
-    of_disks = [*_kernels(found), *_scratch(found), *_root(found)]
-    return [*_silent(found), *_versions(found), *of_disks, *_clocks(found), *_certificates(found)]
+    return [*_of_the_cluster(found), *_of_processes(found), *_of_the_root(found)]
 
 
-def _silent(found: Findings) -> Iterator[str]:
+def _of_the_cluster(found: Findings) -> Iterator[str]:
     if found.service_fault:
         yield f"the job service does not work: {found.service_fault}"
     for patient in found.patients:
@@ -248,71 +219,65 @@ def _silent(found: Findings) -> Iterator[str]:
             yield f"{patient.name}: {patient.fault}; is one version of distforest installed everywhere?"
     if found.cluster and not found.workers:
         yield "the scheduler has no workers: start some with `dask worker ADDRESS`"
-
-
-def _by_value(patients: Iterable[Patient], name: str) -> dict[str, list[str]]:
-    """The names of the patients that have each version of a package; of Python the first two numbers count."""
-    held: defaultdict[str, list[str]] = defaultdict(list)
-    for patient in patients:
-        if patient.checkup:
-            text = patient.checkup.versions.get(name, "none")
-            held[".".join(text.split(".")[:2]) if name == "python" else text].append(patient.name)
-    return held
-
-
-def _in_words(held: Mapping[str, list[str]]) -> str:
-    some = [
-        f"{value} on {names[0]}" + (f" and {len(names) - 1} more" if names[1:] else "") for value, names in held.items()
-    ]
-    return ", ".join(some)
-
-
-def _differing(patients: list[Patient]) -> Iterator[tuple[str, str]]:
-    """The packages whose versions differ, each with its versions in words."""
-    names = {name: None for patient in patients if patient.checkup for name in patient.checkup.versions}
-    for name in names:
-        if len(held := _by_value(patients, name)) > 1:
-            yield name, _in_words(held)
-
-
-def _versions(found: Findings) -> Iterator[str]:
     for name, words in _differing(found.cluster):
         yield f"{name} differs: {words}; install one version everywhere"
 
 
-def _kernels(found: Findings) -> Iterator[str]:
+def _differing(patients: Sequence[Patient]) -> Iterator[tuple[str, str]]:
+    """The packages whose versions differ, each with its versions in words; of Python the first two numbers count."""
+    examined_ones = [(patient.name, patient.checkup.versions) for patient in patients if patient.checkup]
+    for package in {name: None for _, versions in examined_ones for name in versions}:
+        held: defaultdict[str, list[str]] = defaultdict(list)
+        for name, versions in examined_ones:
+            number = versions.get(package, "none")
+            held[".".join(number.split(".")[:2]) if package == "python" else number].append(name)
+        if len(held) > 1:
+            some = [
+                f"{number} on {names[0]}" + (f" and {len(names) - 1} more" if names[1:] else "")
+                for number, names in held.items()
+            ]
+            yield package, ", ".join(some)
+
+
+def _of_processes(found: Findings) -> Iterator[str]:
     for patient in found.patients:
-        if patient.checkup and not patient.checkup.kernels.writable:
-            where = patient.checkup.kernels.folder
-            why = f"{where} is not writable" if where else f"as {FOLDER}={OFF} says"
+        if (own := patient.checkup) is None:
+            continue
+        if not own.kernels.writable:
+            why = f"{own.kernels.folder} is not writable" if own.kernels.folder else f"as {FOLDER}={OFF} says"
             cure = f"set {FOLDER} to a folder that can be written to"
             yield f"{patient.name}: compiled kernels are not kept ({why}), so each process compiles them again; {cure}"
-
-
-def _scratch(found: Findings) -> Iterator[str]:
-    for patient in found.patients:
-        if not patient.checkup or patient.role == ROLE_SCHEDULER:  # a scheduler stages nothing
-            continue
-        disk = patient.checkup.scratch
-        if disk.fault:
-            yield f"{patient.name}: {disk.fault}"
-        elif disk.free is not None and disk.free < LEAST_FREE:
-            yield f"{patient.name}: {_little(disk.free)} in the scratch folder {disk.folder}; name another one"
+        if patient.role != ROLE_SCHEDULER:  # a scheduler stages nothing
+            if own.scratch.fault:
+                yield f"{patient.name}: {own.scratch.fault}"
+            elif own.scratch.free is not None and own.scratch.free < LEAST_FREE:
+                little = _little(own.scratch.free)
+                yield f"{patient.name}: {little} in the scratch folder {own.scratch.folder}; name another one"
+        if patient.clock and abs(patient.clock.ahead) - patient.clock.error > CLOCK_SECONDS:
+            side = "ahead of" if patient.clock.ahead > 0 else "behind"
+            yield (
+                f"{patient.name}: its clock is {abs(patient.clock.ahead):.1f} s {side} the one of this machine; set "
+                "the clocks by NTP"
+            )
+        for path, end in own.certificates.items():
+            if end - time.time() < EXPIRY_SECONDS:
+                day = time.strftime("%Y-%m-%d", time.gmtime(end))
+                what = "has expired" if end < time.time() else "expires"
+                yield f"{patient.name}: the certificate {path} {what} on {day}; make new ones for the whole cluster"
 
 
 def _little(free: int) -> str:
     return f"only {in_bytes(free)} are free, {in_bytes(LEAST_FREE)} were expected,"
 
 
-def _root(found: Findings) -> Iterator[str]:
-    root = found.root
-    if root is None:
+def _of_the_root(found: Findings) -> Iterator[str]:
+    if found.root is None:
         return
-    disk = root.disk
+    disk = found.root.disk
     if disk.fault:
         yield f"job root {disk.folder}: {disk.fault}"
         return
-    if not root.compares:
+    if not found.root.compares:
         lack = "its store does not compare before it writes, so two services may take the root at the same moment"
         yield f"job root {disk.folder}: {lack}; see to it that only one is started, or use another store"
     if disk.free is not None and disk.free < LEAST_FREE:
@@ -322,60 +287,31 @@ def _root(found: Findings) -> Iterator[str]:
             yield f"{patient.name}: it does not see the job root {disk.folder}: {patient.blind}; mount it there"
 
 
-def _clocks(found: Findings) -> Iterator[str]:
-    for patient in found.patients:
-        if patient.clock and abs(patient.clock.ahead) - patient.clock.error > CLOCK_SECONDS:
-            side = "ahead of" if patient.clock.ahead > 0 else "behind"
-            yield (
-                f"{patient.name}: its clock is {abs(patient.clock.ahead):.1f} s {side} the one of this machine; set "
-                "the clocks by NTP"
-            )
-
-
-def _certificates(found: Findings) -> Iterator[str]:
-    for patient in found.patients:
-        for path, end in patient.checkup.certificates.items() if patient.checkup else ():
-            if end - time.time() < EXPIRY_SECONDS:
-                day = time.strftime("%Y-%m-%d", time.gmtime(end))
-                what = "has expired" if end < time.time() else "expires"
-                yield f"{patient.name}: the certificate {path} {what} on {day}; make new ones for the whole cluster"
-
-
 def remarks(found: Findings) -> list[str]:
     """What is worth knowing, and not wrong."""
-    return [*_versions_here(found), *_threads(found), *_one_disk(found), *_open(found)]
-
-
-def _open(found: Findings) -> Iterator[str]:
-    for patient in found.patients:
-        if patient.checkup and (address := patient.checkup.open_address):
-            yield f"{patient.name}: {address} is open to other hosts without TLS; whoever connects can run code there"
-
-
-def _versions_here(found: Findings) -> Iterator[str]:
-    one_wrong = {name for name, _ in _differing(found.cluster)}
-    for name, words in _differing(list(found.patients)):
-        if name not in one_wrong:
-            yield f"{name} differs here: {words}; `submit` works, `fit --scheduler` needs one version"
-
-
-def _threads(found: Findings) -> Iterator[str]:
+    wrong = {name for name, _ in _differing(found.cluster)}
+    notes = [
+        f"{name} differs here: {words}; `submit` works, `fit --scheduler` needs one version"
+        for name, words in _differing(found.patients)
+        if name not in wrong
+    ]
     threads: defaultdict[str, int] = defaultdict(int)
     cores: dict[str, int] = {}
     for patient in found.workers:
         if patient.checkup:
             threads[patient.checkup.host] += patient.threads
             cores[patient.checkup.host] = patient.checkup.cores
-    for host, n_threads in threads.items():
-        if n_threads > cores[host]:
-            yield f"{host}: its workers have {counted(n_threads, 'thread')} on {counted(cores[host], 'core')}"
-
-
-def _one_disk(found: Findings) -> Iterator[str]:
-    """Say whether staged files take their room from that of the job root."""
-    if found.root is None or found.root.disk.device is None:
-        return
-    near = [patient for patient in found.patients if patient.role in {ROLE_HERE, ROLE_SCHEDULER} and patient.checkup]
-    own = near[-1].checkup if near else None
-    if own and own.scratch.device == found.root.disk.device:
-        yield f"scratch folder and job root are in one file system on {own.host}, and take each other's room"
+    notes += [
+        f"{host}: its workers have {counted(n_threads, 'thread')} on {counted(cores[host], 'core')}"
+        for host, n_threads in threads.items()
+        if n_threads > cores[host]
+    ]
+    near = [one.checkup for one in found.patients if one.role in {ROLE_HERE, ROLE_SCHEDULER} and one.checkup]
+    device = found.root.disk.device if found.root else None
+    if device is not None and near and near[-1].scratch.device == device:
+        host = near[-1].host
+        notes.append(f"scratch folder and job root are in one file system on {host}, and take each other's room")
+    for patient in found.patients:
+        if patient.checkup and (address := patient.checkup.open_address):
+            notes.append(f"{patient.name}: {address} is open to other hosts without TLS: whoever connects can run code")
+    return notes

@@ -14,6 +14,7 @@ from distforest.service.registry import (
     ENDS,
     INTERRUPTED,
     MERGING,
+    QUEUED,
     RUNNING,
     SUCCEEDED,
     UNREADABLE,
@@ -70,16 +71,22 @@ def follow(jobs: Jobs, job_id: str, seconds: float | None = None) -> Iterator[Jo
     last_answer, known = -math.inf, None
     while True:
         left = deadline - time.monotonic()
-        job = _look_at(
-            jobs.within(max(left, FOLLOW_SECONDS)), job_id, time.monotonic() - last_answer <= SILENCE_SECONDS
-        )
-        if job is not None:
+        patient = time.monotonic() - last_answer <= SILENCE_SECONDS
+        job: JobState | None = None
+        try:
+            job = jobs.within(max(left, FOLLOW_SECONDS)).job(job_id)
+        except (UnreachableError, OSError):  # no scheduler, or no store
+            if not patient:
+                raise
+        if job is not None and not (patient and job["state"] == INTERRUPTED):
             known, last_answer = job, time.monotonic()
             yield job
             if job["state"] in (*ENDS, INTERRUPTED, UNREADABLE):
                 return
         if time.monotonic() >= deadline:
-            raise _timeout_error(known, job_id, seconds)
+            state: JobState = known or {"id": job_id, "state": "unknown"}
+            message = f"{job_id} is {state['state']} after {seconds:g} s of waiting; it runs on"
+            raise WaitTimeoutError(message, state)
         time.sleep(min(POLL_SECONDS, max(deadline - time.monotonic(), 0.0)))
 
 
@@ -102,26 +109,24 @@ def shown_to_its_end(
 
 def check_succeeded(job: JobState) -> None:
     """Raise NotDoneError unless a job has succeeded: why it has not, and what to do."""
-    if job["state"] != SUCCEEDED:
-        raise NotDoneError(_why_not_done(job), job)
-
-
-def _why_not_done(job: JobState) -> str:
-    """A message about a job without a result, and what to do."""
     name, state, error = job["id"], job["state"], job.get("error")
+    if state == SUCCEEDED:
+        return
     if state == CANCELLED:
-        return f"{name} was cancelled; `distforest resume {name}` starts it again"
-    if state == UNREADABLE:
-        return str(error["message"] if error else None)
-    if state == INTERRUPTED:
-        return f"{name} is interrupted: its service was stopped or does not answer; the next service resumes it"
-    if state not in ENDS:
-        return f"{name} is {state} and has no result yet; wait until it has ended"
-    told = f"{error['kind']}: {error['message']}" if error else "JobError: no reason is known"
-    if error and error["kind"] in OF_THE_OWNER:
-        mend = f"mend the input, or change the spec: `distforest resume {name} --set KEY=VALUE`"
-        return f"{name} failed: {told}; {mend}"
-    return f"{name} failed: {told}; `distforest resume {name}` resumes from its finished tasks"
+        why = f"{name} was cancelled; `distforest resume {name}` starts it again"
+    elif state == UNREADABLE:
+        why = str(error["message"] if error else None)
+    elif state == INTERRUPTED:
+        why = f"{name} is interrupted: its service was stopped or does not answer; the next service resumes it"
+    elif state not in ENDS:
+        why = f"{name} is {state} and has no result yet; wait until it has ended"
+    else:
+        told = f"{error['kind']}: {error['message']}" if error else "JobError: no reason is known"
+        mend = f"`distforest resume {name}` resumes from its finished tasks"
+        if error and error["kind"] in OF_THE_OWNER:
+            mend = f"mend the input, or change the spec: `distforest resume {name} --set KEY=VALUE`"
+        why = f"{name} failed: {told}; {mend}"
+    raise NotDoneError(why, job)
 
 
 def follow_events(jobs: Jobs, job_id: str) -> Iterator[JobEvent]:
@@ -144,22 +149,6 @@ def events_after(jobs: Jobs, job_id: str, after: int) -> Iterator[JobEvent]:
         after = events[-1]["n"]
 
 
-def _look_at(jobs: Jobs, job_id: str, patient: bool) -> JobState | None:
-    """The state of a job; None if its service does not answer and the caller is still patient."""
-    try:
-        job = jobs.job(job_id)
-    except (UnreachableError, OSError):  # no scheduler, or no store
-        if not patient:
-            raise
-        return None
-    return None if patient and job["state"] == INTERRUPTED else job
-
-
-def _timeout_error(job: JobState | None, job_id: str, seconds: float | None) -> WaitTimeoutError:
-    state: JobState = {"id": job_id, "state": "unknown"} if job is None else job
-    return WaitTimeoutError(f"{job_id} is {state['state']} after {seconds:g} s of waiting; it runs on", state)
-
-
 def progress_of(job: JobState) -> Progress | None:
     """The progress of a job, with the seconds that follow from its rate; None if its state has no progress.
 
@@ -176,11 +165,11 @@ def progress_of(job: JobState) -> Progress | None:
 
 
 def waiting_for(job: JobState) -> str:
-    """What a started job waits for; empty for a job that does not wait.
+    """What a job waits for, if it waits for workers or for a queue; else empty.
 
     Examples
     --------
     >>> waiting_for({"state": "WAITING_FOR_WORKERS", "waiting": "there are no workers; the job goes on when one comes"})
     'there are no workers; the job goes on when one comes'
     """
-    return job.get("waiting") or "" if job["state"] == WAITING else ""
+    return job.get("waiting") or "" if job["state"] in (WAITING, QUEUED) else ""

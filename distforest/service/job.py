@@ -14,15 +14,12 @@ from distforest.jobs.any_spec import kind_of_job
 from distforest.service.metrics import Metrics, label_of
 from distforest.service.registry import (
     ATTEMPT,
-    CANCELLED,
     CANCELLING,
     ENDS,
-    FAILED,
     MERGING,
     QUEUED,
     RUNNING,
     STATE_FORMAT,
-    SUCCEEDED,
     UNTOUCHED,
     WAITING,
     UnreadableError,
@@ -34,7 +31,15 @@ if TYPE_CHECKING:
 
     from distforest.jobs.any_spec import AnySpec
     from distforest.jobs.cluster import Progress
-    from distforest.service.messages import EventDetails, JobDescription, JobEvent, JobState, StateChanges, TimedNote
+    from distforest.service.messages import (
+        EventDetails,
+        Grown,
+        JobDescription,
+        JobEvent,
+        JobState,
+        StateChanges,
+        TimedNote,
+    )
     from distforest.service.registry import Registry
 
 LOG = logging.getLogger("distforest")
@@ -47,13 +52,7 @@ MOST_WORDS = 20_000
 """Characters of a message that are kept; a user's function may raise an error with a much longer one."""
 
 PHASE_STATES = {
-    "grow": RUNNING,
-    "try": RUNNING,
-    "alone": RUNNING,
-    "ask": RUNNING,
-    "screen": RUNNING,
-    "judge": RUNNING,
-    "score": RUNNING,
+    **dict.fromkeys(("grow", "try", "alone", "ask", "screen", "judge", "score"), RUNNING),
     "merge": MERGING,
 }
 """The state of a job during each run of tasks; other runs are not reported."""
@@ -69,6 +68,7 @@ def described(spec: AnySpec) -> JobDescription:
         "output": spec.output,
         "n_trees": spec.params.get("n_estimators"),
         "priority": spec.run.priority,
+        "queue": spec.run.queue,
     }
 
 
@@ -137,11 +137,6 @@ class Job:
         return str(self.state["id"])
 
     @property
-    def n_events(self) -> int:
-        """Number of events: those that are written, as far as is known, and those that will be."""
-        return (self.n_written or 0) + len(self._unsaved)
-
-    @property
     def has_ended(self) -> bool:
         """Whether the job has ended; only a resume continues it."""
         return self.state["state"] in ENDS
@@ -159,6 +154,13 @@ class Job:
         if event == "trees":
             self.meters.trees.inc(details["last"] - details["first"] + 1)
             self.meters.growth.inc(details["seconds"])
+            if worker := details.get("worker"):
+                with self._lock:
+                    known = self.state.get("grown_by", {})
+                    before = known.get(worker, {"trees": 0, "seconds": 0.0})
+                    n_trees = before["trees"] + details["last"] - details["first"] + 1
+                    grown: Grown = {"trees": n_trees, "seconds": before["seconds"] + details["seconds"]}
+                    self.set(grown_by={**known, worker: grown})
 
     def warn(self, texts: Iterable[str]) -> None:
         """Add warnings, each text once, however often a run is tried."""
@@ -190,8 +192,9 @@ class Job:
     def begin(self, service: str) -> None:
         """Write the first state of a run."""
         now = time.time()
+        started = self.state["started"] or now
         self.meters.queue.labels(label_of(self.state)).observe(max(0.0, now - self.state.get("since", now)))
-        self.set(state=RUNNING, service=service, started=self.state["started"] or now, ended=None, error=None)
+        self.set(state=RUNNING, service=service, started=started, ended=None, error=None, waiting=None)
         self.note("started", f"the job has started, attempt {self.state['attempt']}")
 
     def queue_again(self) -> None:
@@ -260,8 +263,7 @@ class Job:
 
     def end(self, state: str, message: str, /, **changes: Unpack[StateChanges]) -> None:
         """Write the last state of a run."""
-        names = {SUCCEEDED: "succeeded", FAILED: "failed", CANCELLED: "cancelled"}
-        self.note(names[state], message)
+        self.note(state.lower(), message)
         last: StateChanges = {**changes, "state": state, "ended": time.time(), "remaining": None, "waiting": None}
         if error := changes.get("error"):
             last["error"] = {**error, "message": in_bounds(error["message"])}

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial, wraps
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from distributed import Client
 
@@ -35,12 +35,12 @@ from distforest.jobs.preview import absent_inputs, faults_of_metadata, faults_on
 from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN
 from distforest.service.calls import new_id
-from distforest.service.claims import give_back, take_again, take_in
-from distforest.service.exposure import common_name, open_address
-from distforest.service.job import Job, described, first_state
+from distforest.service.checkup import common_name, open_address
+from distforest.service.job import LOG, Job, described, first_state
 from distforest.service.lease import Lease, NotHeldError
 from distforest.service.messages import JobFilter
-from distforest.service.metrics import Metrics
+from distforest.service.metrics import Metrics, silent_of
+from distforest.service.queues import Queues
 from distforest.service.records import STATE_VALUES
 from distforest.service.registry import (
     CANCELLED,
@@ -59,8 +59,7 @@ from distforest.service.registry import (
 )
 from distforest.service.reporting import Reports
 from distforest.service.running import ServiceContext, check_allowed, run_job
-from distforest.service.turns import Turns, silent_of
-from distforest.service.watching import Watching
+from distforest.service.watching import Turns, Watching
 from distforest.stores.addresses import may_pass
 from distforest.threads import in_thread
 
@@ -70,21 +69,13 @@ if TYPE_CHECKING:
     from distributed import Scheduler
     from distributed.comm import Comm
 
-    from distforest.service.messages import (
-        EventsAnswer,
-        HealthAnswer,
-        JobAnswer,
-        JobEvent,
-        JobsAnswer,
-        JobState,
-        RefusedAnswer,
-        RemoveAnswer,
-        ServiceRecord,
-        SubmitAnswer,
-    )
+    from distforest.service.messages import JobEvent, JobsAnswer, JobState, ServiceRecord, SubmitAnswer
     from distforest.service.policy import Policy
 
 T = TypeVar("T")
+
+Answered = dict[str, Any]
+"""What a call is answered: what is asked for, by its name."""
 
 BEAT, LEASE_BEAT = 0.25, 2.0
 """Seconds between two writes of new events and states, and between two heartbeats of the service."""
@@ -101,15 +92,9 @@ MOST_FAULTS = 3
 STATE_KEYS = STATE_VALUES.keys() | {"state"}
 """Keys of a state that a service has written."""
 
-NOT_EXCLUSIVE = (
-    "%s lies on a store that does not compare before it writes, as far as is known here: two services that are started "
-    "on it at the same moment can both take it, for some seconds; start one after the other"
-)
-
-OPEN_PORT = (
-    "the scheduler listens to other hosts without TLS, at %s: whoever connects can run code here; start it with "
-    "certificates, or with --host 127.0.0.1"
-)
+CHANGES = ("submit", "cancel", "resume", "remove")
+CALLS = (*CHANGES, "list", "status", "events", "health")
+"""Names of the calls over the comm, and of those among them that change something."""
 
 EXTENSION = "distforest"
 """The name of the service among the scheduler's extensions, and before those of its handlers."""
@@ -117,10 +102,16 @@ EXTENSION = "distforest"
 
 @dataclass(frozen=True)
 class ServiceLimits:
-    """How many jobs a service runs at once, and how long a job waits for a worker."""
+    """How many jobs a service runs at once, also of each queue, and how long a job waits for a worker.
+
+    If ``owners_only``, only the owner of a job and ``operators`` may cancel, resume or remove it.
+    """
 
     max_running: int = 4
     no_workers_timeout: float | None = None
+    queues: tuple[str, ...] = ()
+    owners_only: bool = False
+    operators: tuple[str, ...] = ()
 
 
 @dataclass
@@ -140,6 +131,7 @@ class JobService:
         self.lease = Lease(self.registry, self.scheduler.address)
         self.registry = replace(self.registry, guard=self.lease.check_held)
         self.aside: dict[str, JobState] = {}
+        self.queues = Queues(self.registry.folder(), self.limits.queues)
         self.turns, self.reports = Turns(), Reports()
         self._pool = ThreadPoolExecutor(self.limits.max_running, "distforest-job")
         self._running: dict[str, asyncio.Future[None]] = {}
@@ -159,15 +151,20 @@ class JobService:
         OSError
             The root cannot be written to.
         """
-        for name in ("submit", "list", "status", "events", "cancel", "resume", "remove", "health"):
-            call = self._when_ready(getattr(self, f"_{name}"))
-            self.scheduler.handlers[f"{EXTENSION}_{name}"] = _handler(call, tells_owner=name == "submit")
+        for name in CALLS:
+            self.scheduler.handlers[f"{EXTENSION}_{name}"] = self._handler(getattr(self, f"_{name}"), name in CHANGES)
         await self.lease.take()
         if not self.lease.excludes:
-            logging.getLogger("distforest").warning(NOT_EXCLUSIVE, self.registry.root)
+            what = "a store that does not compare before it writes, as far as is known here: two services that are"
+            how = "started on it at the same moment can both take it, for some seconds; start one after the other"
+            LOG.warning("%s lies on %s %s", self.registry.root, what, how)
         if address := open_address(self.scheduler):
-            logging.getLogger("distforest").warning(OPEN_PORT, address)
-        await self._read_root()
+            what = "whoever connects can run code here; start it with certificates, or with --host 127.0.0.1"
+            LOG.warning("the scheduler listens to other hosts without TLS, at %s: %s", address, what)
+        reading = asyncio.ensure_future(asyncio.to_thread(self._read_jobs))
+        while not (await asyncio.wait([reading], timeout=LEASE_BEAT))[0]:
+            await self._beat()
+        await reading
         self.scheduler.add_plugin(Watching(self.jobs))
         self._looping = asyncio.create_task(self._loop())
         self._looping.add_done_callback(self._loop_ended)
@@ -189,20 +186,6 @@ class JobService:
             await asyncio.to_thread(self.context.client.close, CLOSING_SECONDS)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _connect(self) -> ServiceContext:
-        """Connect to the scheduler of this service, as any client would."""
-        client = Client(self.scheduler.address, security=self.scheduler.security, set_as_default=False)
-        return ServiceContext(
-            self.registry, client, self.policy, self.lease.id, self.limits.no_workers_timeout, self.turns.why
-        )
-
-    async def _read_root(self) -> None:
-        """Read the job root, and renew the lease meanwhile."""
-        reading = asyncio.ensure_future(asyncio.to_thread(self._read_jobs))
-        while not (await asyncio.wait([reading], timeout=LEASE_BEAT))[0]:
-            await self._beat()
-        await reading
-
     def _read_jobs(self) -> None:
         """Read all jobs of the job root; the unfinished ones are queued, oldest first."""
         for name, found in self.registry.states():
@@ -212,12 +195,15 @@ class JobService:
             except Exception as error:  # a folder of any content concerns one job only
                 if isinstance(error, OSError) and may_pass(error, self.registry.root):
                     raise
-                self.aside[name] = unreadable(name, error)
-                logging.getLogger("distforest").warning("%s", self._why_aside(name), extra={"job": name})
+                self.aside[name] = state = unreadable(name, error)
+                LOG.warning("%s", state["error"] and state["error"]["message"], extra={"job": name})
         self._save()
 
     def _job_of_folder(self, name: str, state: JobState | UnreadableError | None) -> Job | None:
-        """The job of a folder, None if the folder is no job's; of an ended job only the state is read."""
+        """The job of a folder, None if the folder is no job's; of an ended job only the state is read.
+
+        One that has not ended is queued, and half-written files are removed from its folder.
+        """
         if isinstance(state, UnreadableError):
             raise state
         if state is not None:
@@ -229,23 +215,11 @@ class JobService:
         if text is None and state is None:
             return None
         if text is not None:
-            state = {**first_state(name, self._spec(name, text), time.time()), **(state or {"id": name})}
+            state = {**first_state(name, self._known_spec(name, text), time.time()), **(state or {"id": name})}
         if state is None or not state.keys() >= STATE_KEYS:
             raise InputError("it has no spec.json, and its state.json does not say all")
         job = Job(state, self.meters, n_written=self.registry.last_number(name))
-        self._requeue(job)
-        return job
-
-    def _spec(self, name: str, text: str) -> AnySpec:
-        try:
-            return spec_from_json(text)
-        except SpecError as error:
-            faults = "; ".join(error.faults[:MOST_FAULTS])
-            raise UnreadableError(f"{self.registry.folder(name).address}/{SPEC} is no spec: {faults}") from error
-
-    def _requeue(self, job: Job) -> None:
-        """Queue a job that has not ended, and remove half-written files from its folder."""
-        folder = self.registry.folder(job.id)
+        folder = self.registry.folder(name)
         folder.sweep()
         if job.state["state"] == CANCELLING:
             self._end_cancelled(job)
@@ -254,6 +228,14 @@ class JobService:
             if job.state["state"] != QUEUED:
                 job.note("resumed", "a new service resumes the job; what is committed is not repeated")
                 job.queue_again()
+        return job
+
+    def _known_spec(self, name: str, text: str) -> AnySpec:
+        try:
+            return spec_from_json(text)
+        except SpecError as error:
+            faults = "; ".join(error.faults[:MOST_FAULTS])
+            raise UnreadableError(f"{self.registry.folder(name).address}/{SPEC} is no spec: {faults}") from error
 
     def _interrupt_jobs(self) -> None:
         for job in self.jobs.values():
@@ -263,20 +245,20 @@ class JobService:
         try:
             self.lease.release()
         except OSError as error:
-            logging.getLogger("distforest").warning("the lease could not be released: %r", error)
+            LOG.warning("the lease could not be released: %r", error)
 
     async def _loop(self) -> None:
-        self.context = await asyncio.to_thread(
-            self._connect
-        )  # answered when the scheduler has started with all preloads
+        connect = partial(Client, self.scheduler.address, security=self.scheduler.security, set_as_default=False)
+        client = await asyncio.to_thread(connect)  # answered when all preloads of the scheduler are done
+        timeout = self.limits.no_workers_timeout
+        self.context = ServiceContext(self.registry, client, self.policy, self.lease.id, timeout, self.turns.why)
         beaten, self.failure = 0.0, None
         while True:
-            if (
-                time.monotonic() - beaten >= LEASE_BEAT
-            ):  # first: a process that was frozen learns here that it is replaced
+            if time.monotonic() - beaten >= LEASE_BEAT:  # first: one that was frozen learns here that it is replaced
                 beaten = time.monotonic()
                 if not await self._beat():
                     return
+                await asyncio.to_thread(self.queues.read)
             self.turns.look(self.scheduler)
             self._start_queued(self.context)
             await asyncio.to_thread(self._save)
@@ -289,7 +271,7 @@ class JobService:
         """Record why the loop has failed, if it has: health then fails, and jobs are refused."""
         if not loop.cancelled() and (error := loop.exception()):
             self.failure = f"the service has failed: {error!r}"
-            logging.getLogger("distforest").critical(self.failure, exc_info=error)
+            LOG.critical(self.failure, exc_info=error)
 
     async def _beat(self) -> bool:
         """Write a heartbeat; False if another service has taken the lease, and this one closes its scheduler."""
@@ -297,12 +279,12 @@ class JobService:
             await asyncio.to_thread(self.lease.beat)
         except JobError as error:
             self.failure, self._is_replaced = str(error), True
-            logging.getLogger("distforest").critical("%s; this scheduler ends", error)
+            LOG.critical("%s; this scheduler ends", error)
             self._ending = asyncio.create_task(self.scheduler.close(reason=self.failure))
             return False
         except OSError as error:
             self.meters.store_errors.labels("heartbeat").inc()
-            logging.getLogger("distforest").warning("the job root does not answer: %r", error)
+            LOG.warning("the job root does not answer: %r", error)
         return True
 
     def _save(self) -> None:
@@ -313,15 +295,21 @@ class JobService:
 
     def _start_queued(self, context: ServiceContext) -> None:
         waiting = [job for job in self.jobs.values() if job.state["state"] == QUEUED and job.id not in self._running]
-        free = self.limits.max_running - len(self._running)
-        first = sorted(waiting, key=lambda job: (-job.state.get("priority", 0), job.state["submitted"]))
-        for job in first[: max(0, free)]:
+        at_work = Counter(self.jobs[name].state.get("queue") for name in self._running if name in self.jobs)
+        for job in sorted(waiting, key=lambda job: (-job.state.get("priority", 0), job.state["submitted"])):
+            queue = job.state.get("queue")
+            why = self.queues.why(queue, at_work[queue])
+            if why != job.state.get("waiting"):
+                job.set(waiting=why)
+            if why or len(self._running) >= self.limits.max_running:
+                continue
+            at_work[queue] += 1
             running = asyncio.get_running_loop().run_in_executor(self._pool, run_job, job, context)
             self._running[job.id] = running
-            running.add_done_callback(partial(self._run_ended, job.id))
+            running.add_done_callback(partial(self._make_room, job.id))
 
-    def _run_ended(self, name: str, _running: asyncio.Future[None]) -> None:
-        """Make room for the next job."""
+    def _make_room(self, name: str, _running: asyncio.Future[None]) -> None:
+        """Make room for the next job after one that ran."""
         self._running.pop(name, None)
         self._queued.set()
 
@@ -338,11 +326,11 @@ class JobService:
         """All jobs, newest first."""
         jobs = list(self.jobs.values())  # a copy: while the service starts, a thread adds jobs
         jobs.sort(key=lambda job: (job.state["submitted"], job.id), reverse=True)
-        return [*map(self._with_workers, jobs), *map(self._aside_with_workers, list(self.aside))]
+        return [*(self._told(job.state) for job in jobs), *map(self._told, list(self.aside.values()))]
 
     def job(self, name: str) -> JobState:
         """The state of a job; raises NotFoundError."""
-        return self._aside_with_workers(name) if name in self.aside else self._with_workers(self._existing(name))
+        return self._told(self.aside[name] if name in self.aside else self._existing(name).state)
 
     async def events(self, name: str, after: int = 0, limit: int = 1000) -> list[JobEvent]:
         """A job's events with greater numbers than ``after``; raises NotFoundError, or UnreadableError."""
@@ -355,46 +343,56 @@ class JobService:
 
     async def metrics(self) -> bytes:
         """All metrics, as Prometheus reads them."""
-        return await self.meters.exposed(self, self.context and self.context.client)
+        client = self.context and self.context.client
+        return await self.meters.exposed(self.about(), self.listed(), self.failure is None, self.scheduler, client)
 
     async def report(self, name: str, run: list[tuple[str, str]]) -> str:
         """The report on a job's forest, as HTML, with what is known of its ``run``: see `Reports.of_job`."""
         job = self.job(name)
-        if self.context is None:
+        return await self.reports.of_job(job, run, self._check_ready(self.context).client)
+
+    def _check_ready(self, part: T | None) -> T:
+        """A part of the service; raises AwayError if there is none yet, or no more."""
+        if part is None:
             raise AwayError(f"{self.failure}; try again in a moment")
-        return await self.reports.of_job(job, run, self.context.client)
+        return part
 
-    def _with_workers(self, job: Job) -> JobState:
-        return {**job.state, "workers": len(self.scheduler.workers)}
-
-    def _aside_with_workers(self, name: str) -> JobState:
-        return {**self.aside[name], "workers": len(self.scheduler.workers)}
-
-    def _why_aside(self, name: str) -> str:
-        """Why a job is set aside."""
-        error = self.aside[name]["error"]
-        return error["message"] if error else ""
+    def _told(self, state: JobState) -> JobState:
+        """A state as readers see it, with the number of workers."""
+        return {**state, "workers": len(self.scheduler.workers)}
 
     def _existing(self, name: str) -> Job:
         if name in self.aside:
-            raise ConflictError(self._why_aside(name))
+            error = self.aside[name]["error"]
+            raise ConflictError(error["message"] if error else "")
         if name not in self.jobs:
             raise NotFoundError(f"there is no job {name!r} in {self.registry.root}; see `distforest list`")
         return self.jobs[name]
 
     # --- calls over the comm ------------------------------------------------------------------------------------
 
-    def _when_ready(self, call: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
-        """A call that is refused before all jobs are read, after the service has closed, and while it may not write."""
+    def _handler(self, call: Callable[..., Awaitable[T]], tells_owner: bool) -> Callable[..., Awaitable[T | Answered]]:
+        """A handler for the scheduler, which passes its comm and answers a refusal instead of raising it.
 
-        @wraps(call)
-        async def answer(**arguments: object) -> T:
-            if self._looping is None:
-                raise AwayError(f"{self.failure}; try again in a moment")
+        The name in a client's certificate is the ``owner`` who submits or changes a job, whatever the client states.
+        A call is refused before all jobs are read, after the service has closed, and while it may not write.
+        """
+
+        async def answer(comm: Comm | None = None, **arguments: object) -> T | Answered:
             try:
-                return await call(**arguments)
-            except NotHeldError as error:
-                raise AwayError(f"{error.strerror}; try again in a moment") from error
+                name = common_name(comm.extra_info.get("peercert")) if comm and tells_owner else None
+                self._check_ready(self._looping)
+                try:
+                    return await call(**arguments | ({"owner": name} if name else {}))
+                except NotHeldError as error:
+                    raise AwayError(f"{error.strerror}; try again in a moment") from error
+            except Exception as error:  # noqa: BLE001  (an error that is raised would be pickled)
+                if not isinstance(error, DistforestError):
+                    LOG.exception("%s", call.__name__)
+                known = isinstance(error, (DistforestError, OSError))
+                faults = list(error.faults) if isinstance(error, SpecError) else [str(error) if known else repr(error)]
+                kind = type(error).__name__ if isinstance(error, DistforestError) else "JobError"
+                return {"error": {"kind": kind, "message": "\n".join(faults), "faults": faults}}
 
         return answer
 
@@ -405,9 +403,7 @@ class JobService:
         submission: str | None = None,
         owner: str | None = None,
     ) -> SubmitAnswer:
-        if (
-            self._looping is None or self._looping.done()
-        ):  # before the first turn of the loop, jobs are accepted and start later
+        if self._looping is None or self._looping.done():  # before its first turn, jobs are accepted and start later
             raise JobError(self.failure)
         wanted = await asyncio.to_thread(self._allowed_spec, spec)
         if owner is not None:
@@ -417,7 +413,12 @@ class JobService:
             await self._check_inputs(wanted)
         async with self._entry:
             if name in self.jobs or name in self.aside:
-                return await self._submitted_before(self._existing(name), text, submission)
+                job = self._existing(name)
+                kept = await asyncio.to_thread(self.registry.spec, name)
+                if kept != text and (kept is None or self._known_spec(name, kept).to_json() != text):  # it may be older
+                    raise ExistsError(f"id: {name!r} is the id of another job, with another spec; choose another one")
+                is_same_call = submission is not None and job.state.get("submission") == submission
+                return {"job": self._told(job.state), "created": is_same_call}
             unfinished = sum(not job.has_ended for job in self.jobs.values())
             if unfinished >= self.policy.max_jobs:
                 there = f"{counted(unfinished, 'job')} {are(unfinished)} unfinished"
@@ -425,24 +426,19 @@ class JobService:
             first = first_state(name, wanted, time.time())
             job = Job({**first, "service": self.lease.id, "submission": submission, "owner": owner}, self.meters)
             job.note("submitted", "the job is taken in")
-            await asyncio.to_thread(take_in, self.registry, name, wanted, job.state)
+            await asyncio.to_thread(self.registry.take_in, job.state, wanted.to_json())
             self.jobs[name] = job
             self._queued.set()
-        return {"job": self._with_workers(job), "created": True}
+        return {"job": self._told(job.state), "created": True}
 
     def _allowed_spec(self, text: str) -> AnySpec:
         """Read a spec, and refuse what the operator does not allow; follows links in the file system."""
         self.policy.read(text)
         spec = spec_from_json(text)
         check_allowed(spec, self.policy)
+        self.queues.read()
+        self.queues.check(spec.run.queue)
         return spec
-
-    def _changed_spec(self, job: Job, changes: Mapping[str, object]) -> AnySpec:
-        """The spec of a job with some keys replaced; refuses what the operator does not allow."""
-        text = self.registry.spec(job.id)
-        if text is None:
-            raise InputError("the job has no spec.json (any more); submit it again")
-        return self._allowed_spec(spec_with(json.loads(text), changes).to_json())
 
     async def _check_inputs(self, spec: AnySpec) -> None:
         """Refuse inputs whose faults show within `LOOK_SECONDS`, here or on a worker; the job checks the rest.
@@ -461,28 +457,28 @@ class JobService:
                 if faults:
                     raise SpecError(faults)
 
-    async def _submitted_before(self, job: Job, text: str, submission: str | None) -> SubmitAnswer:
-        """Answer the submit of a known id: it is the same job, or the id is taken."""
-        kept = await asyncio.to_thread(self.registry.spec, job.id)
-        if kept != text and (kept is None or self._spec(job.id, kept).to_json() != text):  # of an older version
-            raise ExistsError(f"id: {job.id!r} is the id of another job, with another spec; choose another one")
-        is_same_call = submission is not None and job.state.get("submission") == submission
-        return {"job": self._with_workers(job), "created": is_same_call}
-
     async def _list(self, states: Sequence[str] = (), skip: int = 0, limit: int | None = None) -> JobsAnswer:
         return JobFilter(states, skip, limit).of(self.listed(), self.about())
 
-    async def _status(self, id: str) -> JobAnswer:  # noqa: A002
+    async def _status(self, id: str) -> Answered:  # noqa: A002
         return {"job": self.job(id)}
 
-    async def _events(self, id: str, after: int = 0) -> EventsAnswer:  # noqa: A002
+    async def _events(self, id: str, after: int = 0) -> Answered:  # noqa: A002
         state = self.job(id)  # read before the events, so that an ended job comes with all of them
         return {"job": state, "events": await self.events(id, int(after))}
 
-    async def _cancel(self, id: str) -> JobAnswer:  # noqa: A002
-        job = self._existing(id)
+    def _own(self, name: str, who: str | None) -> Job:
+        """A job that may be changed by who calls; raises ConflictError, or as `_existing`."""
+        job = self._existing(name)
+        owner = job.state.get("owner")
+        if self.limits.owners_only and who not in self.limits.operators and (who is None or who != owner):
+            raise ConflictError(f"{name} belongs to {owner or 'nobody'}: only its owner or an operator may change it")
+        return job
+
+    async def _cancel(self, id: str, owner: str | None = None) -> Answered:  # noqa: A002
+        job = self._own(id, owner)
         if job.state["state"] == CANCELLED:
-            return {"job": self._with_workers(job)}
+            return {"job": self._told(job.state)}
         if not job.cancel():
             raise ConflictError(f"{id} is {job.state['state']}; only a job that is not finished can be cancelled")
         job.note("cancelling", "the job was told to stop; its trees stop at their next level")
@@ -490,43 +486,49 @@ class JobService:
         if id not in self._running and not job.has_ended:
             await asyncio.to_thread(self._end_cancelled, job)
         await asyncio.to_thread(job.save, self.registry, True)
-        return {"job": self._with_workers(job)}
+        return {"job": self._told(job.state)}
 
     def _end_cancelled(self, job: Job) -> None:
         self.registry.folder(job.id).within(WORK).remove()
         job.end(CANCELLED, "the job was cancelled; nothing of it is kept")
-        give_back(self.registry, job.state)
+        self.registry.give_back(job.state)
 
-    async def _resume(self, id: str, changes: Mapping[str, object] | None = None) -> JobAnswer:  # noqa: A002
-        job = self._existing(id)
+    async def _resume(
+        self,
+        id: str,  # noqa: A002
+        changes: Mapping[str, object] | None = None,
+        owner: str | None = None,
+    ) -> Answered:
+        job = self._own(id, owner)
         if job.state["state"] == SUCCEEDED:
             raise ConflictError(f"{id} has succeeded; there is nothing to resume")
         if job.has_ended:
             if not await self._is_over(job):
                 raise ConflictError(f"{id} is ending; try again in a moment")
             await asyncio.to_thread(self.registry.check_own, id)
-            spec = await asyncio.to_thread(self._changed_spec, job, changes or {})
+            table = json.loads(await asyncio.to_thread(self.registry.own_spec, id))
+            spec = await asyncio.to_thread(self._allowed_spec, spec_with(table, changes or {}).to_json())
             await self._check_inputs(spec)
-            await asyncio.to_thread(take_again, self.registry, id, spec)
+            await asyncio.to_thread(self.registry.take_again, id, spec.output, spec.to_json())
             job.set(**described(spec))
             await asyncio.to_thread(job.count_events, self.registry)
             await asyncio.to_thread(self.registry.folder(id).discard, SIGN)
             job.is_cancelled = False
             job.note("resumed", "the job is taken up again; what is committed is not done again")
             job.queue_again()
-            state = self._with_workers(job)  # now: the loop may start the job while it is saved
+            state = self._told(job.state)  # now: the loop may start the job while it is saved
             await asyncio.to_thread(job.save, self.registry, True)
             self._queued.set()
             return {"job": state}
         if changes:
             raise ConflictError(f"{id} is {job.state['state']}; its spec is changed when it has ended: cancel it first")
-        return {"job": self._with_workers(job)}
+        return {"job": self._told(job.state)}
 
-    async def _remove(self, id: str) -> RemoveAnswer:  # noqa: A002
-        job = self._existing(id)
+    async def _remove(self, id: str, owner: str | None = None) -> Answered:  # noqa: A002
+        job = self._own(id, owner)
         if not await self._is_over(job):
             raise ConflictError(f"{id} is {job.state['state']}; cancel it first, or wait for its end")
-        await asyncio.to_thread(give_back, self.registry, job.state)  # if a service was killed before its release
+        await asyncio.to_thread(self.registry.give_back, job.state)  # if a service was killed before its release
         await asyncio.to_thread(self.registry.remove, id)
         self.jobs.pop(id, None)
         return {"id": id}
@@ -538,28 +540,7 @@ class JobService:
             await asyncio.wait([running], timeout=CLOSING_SECONDS)
         return job.has_ended and job.id not in self._running
 
-    async def _health(self) -> HealthAnswer:
+    async def _health(self) -> Answered:
         if self.failure:
             raise JobError(self.failure)
         return {"service": self.about()}
-
-
-def _handler(call: Callable[..., Awaitable[T]], *, tells_owner: bool) -> Callable[..., Awaitable[T | RefusedAnswer]]:
-    """A handler for the scheduler, which passes its comm and answers a refusal instead of raising it.
-
-    The name in a client's certificate is the ``owner`` of what it submits, whatever it states.
-    """
-
-    async def answer(comm: Comm | None = None, **arguments: object) -> T | RefusedAnswer:
-        try:
-            name = common_name(comm.extra_info.get("peercert")) if comm and tells_owner else None
-            return await call(**arguments | ({"owner": name} if name else {}))
-        except Exception as error:  # an error that is raised would be pickled
-            if not isinstance(error, DistforestError):
-                logging.getLogger("distforest").exception("%s", call.__name__)
-            known = isinstance(error, (DistforestError, OSError))
-            faults = list(error.faults) if isinstance(error, SpecError) else [str(error) if known else repr(error)]
-            kind = type(error).__name__ if isinstance(error, DistforestError) else "JobError"
-            return {"error": {"kind": kind, "message": "\n".join(faults), "faults": faults}}
-
-    return answer

@@ -20,14 +20,12 @@ import uuid
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-import psutil
 
 from distforest.errors import ConflictError, JobError
 from distforest.service.registry import LEASE, STALE, Registry, lease_in
 from distforest.service.slot import Slot, TakenError, slot
+from distforest.stores.claims import born_at, is_gone, machine
 
 if TYPE_CHECKING:
     from distforest.service.messages import LeaseRecord
@@ -36,25 +34,12 @@ POLL = 0.5
 """Seconds between two reads of the heartbeat of a service that may be dead."""
 
 
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-
-def _host() -> str:
-    """The name of the host and, if the system has one, the id of its current boot."""
-    boot = BOOT_ID.read_text().strip() if BOOT_ID.exists() else ""
-    return f"{platform.node()}/{boot}"
-
-
 CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """A monotonic clock; one that also counts while the machine sleeps, if the system has one."""
 
 
 def _clock() -> float:
     return time.clock_gettime(CLOCK)
-
-
-def _start_of_process() -> float:
-    return psutil.Process().create_time()
 
 
 class NotHeldError(OSError):
@@ -94,9 +79,9 @@ class Lease:
             "excludes": self.excludes,
             "version": version("distforest"),
             "host": platform.node(),
-            "boot": _host(),
+            "boot": machine(),
             "pid": os.getpid(),
-            "born": _start_of_process(),
+            "born": born_at(os.getpid()) or 0.0,
         }
 
     async def take(self) -> None:
@@ -108,7 +93,11 @@ class Lease:
             Another service is alive and serves the root.
         """
         held, start = await asyncio.to_thread(self._holder), _clock()
-        while not await self._try_to_take(held, start):
+        while True:
+            if not held or died(held) or _clock() - start >= STALE:
+                with suppress(TakenError):  # another service was faster
+                    await asyncio.to_thread(self._write)
+                    return
             await asyncio.sleep(POLL)
             found = await asyncio.to_thread(self._holder)
             if held and found and found["heartbeat"] != held["heartbeat"]:
@@ -117,16 +106,6 @@ class Lease:
                     f"{found.get('pid')} on {found.get('host')}); stop that service, or give this one another root"
                 )
             held, start = found, start if held else _clock()
-
-    async def _try_to_take(self, held: LeaseRecord | None, start: float) -> bool:
-        """Take the lease if nobody holds it or its holder is dead or silent since ``start``; False if it must wait."""
-        if held and not died(held) and _clock() - start < STALE:
-            return False
-        try:
-            await asyncio.to_thread(self._write)
-        except TakenError:  # another service was faster
-            return False
-        return True
 
     def beat(self) -> None:
         """Write a heartbeat, unless the lease was released: a service that ends does not wait for its threads.
@@ -139,19 +118,16 @@ class Lease:
             The store does not answer.
         """
         with self._using:
-            if not self._is_released:
-                self._renew()
-
-    def _renew(self) -> None:
-        try:
-            self._write()
-        except TakenError:
-            held = self._holder()
-            if held and held.get("id") != self.id:
-                raise JobError(
-                    f"the job root {self.registry.root} has been taken over by {held.get('address')}"
-                ) from None
-            self._write()  # the file was removed, or a write of this service succeeded without an answer
+            if self._is_released:
+                return
+            try:
+                self._write()
+            except TakenError:
+                held = self._holder()
+                if held and held.get("id") != self.id:
+                    what = f"the job root {self.registry.root} has been taken over by {held.get('address')}"
+                    raise JobError(what) from None
+                self._write()  # the file was removed, or a write of this service succeeded without an answer
 
     def check_held(self) -> None:
         """Raise NotHeldError if no heartbeat was written for as long as others wait before they take the lease.
@@ -188,12 +164,5 @@ class Lease:
 
 def died(held: LeaseRecord) -> bool:
     """Whether the service of a record is known to be dead: its process ran on this host and is gone."""
-    if held.get("boot") != _host():
-        return False
-    try:
-        process = psutil.Process(int(held["pid"]))
-        return process.create_time() != held.get("born") or process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-    except (psutil.Error, KeyError, TypeError, ValueError):
-        return False
+    pid = held.get("pid")
+    return held.get("boot") == machine() and isinstance(pid, int) and is_gone(pid, held.get("born"))

@@ -39,6 +39,13 @@ class JobResult(TypedDict, total=False):
     sides: str
 
 
+class Grown(TypedDict):
+    """How many trees a worker has grown, and in how many seconds."""
+
+    trees: int
+    seconds: float
+
+
 class JobDescription(TypedDict, total=False):
     """The part of a job's state that its spec determines."""
 
@@ -47,6 +54,7 @@ class JobDescription(TypedDict, total=False):
     output: str
     n_trees: int | None
     priority: int
+    queue: str | None
 
 
 class StateChanges(JobDescription, total=False):
@@ -68,6 +76,7 @@ class StateChanges(JobDescription, total=False):
     remaining: float | None
     retries: int
     lost_workers: int
+    grown_by: dict[str, Grown]
     warnings: list[str]
     attempt: int
     error: JobFault | None
@@ -78,7 +87,8 @@ class JobState(StateChanges, total=False):
     """The state of a job; one that is read from a job root may lack any key but ``id``.
 
     ``owner`` is who has submitted the job, ``was`` the state before an interruption, ``since`` when its state began,
-    ``worked`` its seconds of work before that, and ``workers`` the number of workers that the service has now.
+    ``worked`` its seconds of work before that, ``grown_by`` says which worker has grown how many trees in all attempts,
+    and ``workers`` is the number of workers that the service has now.
     """
 
     format: int
@@ -91,7 +101,7 @@ class JobState(StateChanges, total=False):
 
 
 class EventDetails(TypedDict, total=False):
-    """Numbers of an event: which trees a task has committed and what they took; which worker was lost."""
+    """Details of an event: which trees a task has committed, on which worker, what they took; which worker was lost."""
 
     first: int
     last: int
@@ -143,22 +153,11 @@ class ServiceRecord(LeaseRecord, total=False):
     silent: str
 
 
-class JobAnswer(TypedDict):
-    """The answer about one job."""
-
-    job: JobState
-
-
-class SubmitAnswer(JobAnswer):
+class SubmitAnswer(TypedDict):
     """The answer to a submit; ``created`` is False where the same job was submitted before, by another call."""
 
+    job: JobState
     created: bool
-
-
-class EventsAnswer(JobAnswer):
-    """A job and some of its events."""
-
-    events: list[JobEvent]
 
 
 class JobsAnswer(TypedDict, total=False):
@@ -195,27 +194,3 @@ class JobFilter(NamedTuple):
 
 ALL_JOBS = JobFilter()
 """The filter that lists every job."""
-
-
-class RemoveAnswer(TypedDict):
-    """The id of a job that was removed."""
-
-    id: str
-
-
-class HealthAnswer(TypedDict):
-    """The answer about the service."""
-
-    service: ServiceRecord
-
-
-class Refusal(JobFault):
-    """Why a call was refused: an error as `JobFault` has it, and each fault by itself."""
-
-    faults: list[str]
-
-
-class RefusedAnswer(TypedDict):
-    """The answer to a call that was refused."""
-
-    error: Refusal

@@ -64,7 +64,13 @@ class StorePlace:
             if not path.startswith("/"):
                 raise _RefusedError("is relative; write the path from the root, or a URL")
             return cls("file", tuple(os.path.realpath("/" + "/".join(_parts(path[1:]))).split("/")[1:]))
-        _check_plain(protocol, path)
+        if not path.strip("/"):
+            raise _RefusedError("names no bucket")
+        if "?" in path or "#" in path:
+            raise _RefusedError("holds '?' or '#'; options of a store belong to the environment of the service")
+        user, at, _ = path.partition("/")[0].rpartition("@")
+        if at and (":" in user or protocol != "abfs"):
+            raise _RefusedError("holds a user or a password; secrets belong to the environment of the service")
         return cls(SAME_STORE.get(protocol, protocol), _parts(path))
 
     def is_within(self, prefix: StorePlace) -> bool:
@@ -88,17 +94,6 @@ def _parts(path: str) -> tuple[str, ...]:
     if "" in parts[1:] or (parts[0] == "" and len(parts) > 1):
         raise _RefusedError("has an empty part, '//'; write one '/'")
     return parts
-
-
-def _check_plain(protocol: str, path: str) -> None:
-    """Refuse a URL with more than a bucket and a key."""
-    if not path.strip("/"):
-        raise _RefusedError("names no bucket")
-    if "?" in path or "#" in path:
-        raise _RefusedError("holds '?' or '#'; options of a store belong to the environment of scheduler and workers")
-    user, at, _ = path.partition("/")[0].rpartition("@")
-    if at and (":" in user or protocol != "abfs"):
-        raise _RefusedError("holds a user or a password; secrets belong to the environment of scheduler and workers")
 
 
 @dataclass(frozen=True)
@@ -160,19 +155,7 @@ class Policy:
                 raise InputError(f"{name} must be an integer from 1, found {getattr(self, name)}")
 
     def read(self, text: object) -> None:
-        """Refuse a spec that is no text or too long, before it is parsed.
-
-        Raises
-        ------
-        SpecError
-            It is not a string, or has more than ``max_spec_bytes`` bytes.
-
-        Examples
-        --------
-        >>> Policy(max_spec_bytes=8).read('{"format": 1}')
-        Traceback (most recent call last):
-        distforest.errors.SpecError: spec: must have at most 8 bytes for this service, found 13
-        """
+        """Refuse a spec that is no text or too long, before it is parsed; raises SpecError."""
         if not isinstance(text, str):
             raise SpecError([sentence((), 0, f"must be a JSON text, found {shown(text)}")])
         n_bytes = len(text.encode("utf-8", "surrogatepass"))
@@ -217,7 +200,10 @@ class Policy:
                 yield sentence(tuple(key.split(".")), 0, f"{shown(address)} {error}")
                 continue
             if allowed and not any(found.is_within(prefix) for prefix in allowed):
-                what = f"{shown(address)}{_link_target(address, found)} is outside what this service allows"
+                real = "/" + "/".join(found.parts)
+                is_linked = found.protocol == "file" and real != "/" + address.removeprefix("file://").strip("/")
+                leads = f", which leads to {shown(real)}," if is_linked else ""
+                what = f"{shown(address)}{leads} is outside what this service allows"
                 yield sentence(tuple(key.split(".")), 0, f"{what}: {listed(self.prefixes)}")
             elif allowed and key.startswith("input.") and (link := _link_inside(found)):
                 what = f"{shown(address)} holds the link {shown(link)}, which this service does not follow"
@@ -251,10 +237,3 @@ def _link_inside(place: StorePlace) -> str | None:
             if os.path.islink(path := os.path.join(folder, name)):
                 return os.path.relpath(path, top)
     return None
-
-
-def _link_target(address: str, found: StorePlace) -> str:
-    """The target of a local address in words, if links lead elsewhere."""
-    real = "/" + "/".join(found.parts)
-    is_linked = found.protocol == "file" and real != "/" + address.removeprefix("file://").strip("/")
-    return f", which leads to {shown(real)}," if is_linked else ""

@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from distforest.service.messages import JobEvent, JobState, LeaseRecord
+    from distforest.service.messages import JobEvent
 
     Kind = Callable[[object], bool]
 
@@ -27,7 +27,7 @@ NUMBER = re.compile(rb'\{"n":(\d{1,16}),')
 def _is_plain(value: object, depth: int = 8) -> bool:
     """Whether JSON, the comm and a page can carry a value: no NaN, no lone surrogate, no deep nesting."""
     if isinstance(value, str):
-        return value.isascii() or _is_whole_text(value)
+        return value.isascii() or value.encode(errors="ignore").decode() == value
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, int):
@@ -37,14 +37,6 @@ def _is_plain(value: object, depth: int = 8) -> bool:
     if isinstance(value, dict):
         return depth > 0 and all(_is_plain(name) and _is_plain(part, depth - 1) for name, part in value.items())
     return value is None
-
-
-def _is_whole_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _is_text(value: object) -> bool:
@@ -59,24 +51,19 @@ def _is_amount(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
 
 
-def _is_moment(value: object) -> bool:
+def is_moment(value: object) -> bool:
+    """Whether a value is a time in Unix seconds that has a date."""
     return _is_amount(value) and value <= LAST_MOMENT
 
 
-def _is_error(value: object) -> bool:
-    return isinstance(value, dict) and all(_is_text(value.get(name)) for name in ("kind", "message"))
+def _is_object(**kinds: Kind) -> Kind:
+    """A kind of objects that have these keys."""
+    return lambda value: isinstance(value, dict) and all(kind(value.get(name)) for name, kind in kinds.items())
 
 
-def _is_result(value: object) -> bool:
-    return isinstance(value, dict) and _wrong(value, RESULT) is None
-
-
-def _are_shapes(value: object) -> bool:
-    return isinstance(value, dict) and all(map(_is_shape, value.values()))
-
-
-def _is_shape(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_whole, value))
+def _is_map(kind: Kind) -> Kind:
+    """A kind of objects whose values are all of one kind."""
+    return lambda value: isinstance(value, dict) and all(map(kind, value.values()))
 
 
 def _or_none(kind: Kind) -> Kind:
@@ -87,39 +74,34 @@ RESULT: dict[str, Kind] = {
     **dict.fromkeys(("forest", "output", "digest"), _is_text),
     **dict.fromkeys(("n_trees", "n_grown", "peak_bytes", "projected_bytes", "evaluations", "closed"), _is_whole),
     **dict.fromkeys(("seconds", "growing_seconds"), _is_amount),
-    "arrays": _are_shapes,
-    "best": lambda value: isinstance(value, dict) and all(map(_is_plain, (*value, *value.values()))),
-    "scoring": _is_text,
-    "sides": _is_text,
+    **dict.fromkeys(("scoring", "sides"), _is_text),
+    "arrays": _is_map(lambda shape: isinstance(shape, list) and all(map(_is_whole, shape))),
+    "best": _is_map(_is_plain),
     "score": lambda value: isinstance(value, (int, float)) and _is_plain(value),
 }
 STATE_VALUES: dict[str, Kind] = {
     **dict.fromkeys(("id", "kind", "output"), _is_text),
     **dict.fromkeys(("method", "service", "phase"), _or_none(_is_text)),
     **dict.fromkeys(("revision", "done", "total", "retries", "lost_workers", "attempt"), _is_whole),
-    **dict.fromkeys(("submitted", "heartbeat"), _is_moment),
-    **dict.fromkeys(("started", "ended"), _or_none(_is_moment)),
+    **dict.fromkeys(("submitted", "heartbeat"), is_moment),
+    **dict.fromkeys(("started", "ended"), _or_none(is_moment)),
     "rate": _is_amount,
     "remaining": _or_none(_is_amount),
     "n_trees": _or_none(_is_whole),
-    "error": _or_none(_is_error),
-    "result": _or_none(_is_result),
+    "error": _or_none(_is_object(kind=_is_text, message=_is_text)),
+    "result": lambda value: value is None or (isinstance(value, dict) and _wrong(value, RESULT) is None),
 }
 """The kind of each value of a state; a state that a service has written has all of these keys."""
 
 OPTIONAL: dict[str, Kind] = {
-    **dict.fromkeys(("waiting", "was", "submission", "owner"), _or_none(_is_text)),
+    **dict.fromkeys(("waiting", "was", "submission", "owner", "queue"), _or_none(_is_text)),
     "priority": lambda value: type(value) is int,
-    "since": _is_moment,
+    "since": is_moment,
+    "grown_by": _is_map(_is_object(trees=_is_whole, seconds=_is_amount)),
     "worked": _is_amount,
 }
-EVENT: dict[str, Kind] = {"n": _is_whole, "time": _is_moment, "event": _is_text, "message": _is_text}
-TREES: dict[str, Kind] = {
-    "first": _is_whole,
-    "last": _is_whole,
-    "seconds": _is_amount,
-    "peak_bytes": _or_none(_is_whole),
-}
+EVENT: dict[str, Kind] = {"n": _is_whole, "time": is_moment, "event": _is_text, "message": _is_text}
+TREES = {"first": _is_whole, "last": _is_whole, "seconds": _is_amount, "peak_bytes": _or_none(_is_whole)}
 """The values of any event, and further values of an event about committed trees."""
 
 
@@ -142,25 +124,13 @@ def wrong_in_state(found: Mapping[str, object]) -> str | None:
     return _wrong(found, STATE_VALUES | OPTIONAL)
 
 
-def is_state(found: Mapping[str, object]) -> TypeGuard[JobState]:
-    """Whether every value of a job's state is one that a service can have written."""
-    return wrong_in_state(found) is None
-
-
 def is_event(found: Mapping[str, object]) -> TypeGuard[JobEvent]:
     """Whether an object has the values of an event."""
-    kinds = EVENT | TREES if found.get("event") == "trees" else EVENT
+    is_of_trees = found.get("event") == "trees"
+    kinds = EVENT | TREES if is_of_trees else EVENT
     if not kinds.keys() <= found.keys() or _wrong(found, kinds) is not None:
         return False
-    if kinds is EVENT:
-        return True
-    first, last = found["first"], found["last"]
-    return _is_whole(first) and _is_whole(last) and first <= last
-
-
-def is_lease(found: Mapping[str, object]) -> TypeGuard[LeaseRecord]:
-    """Whether an object has the heartbeat of a lease."""
-    return _is_moment(found.get("heartbeat"))
+    return not is_of_trees or cast("int", found["first"]) <= cast("int", found["last"])
 
 
 def parsed(line: bytes) -> dict[str, object] | None:

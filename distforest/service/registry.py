@@ -16,13 +16,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from distforest.errors import InputError, JobError, NotFoundError
 from distforest.jobs.reader import shown
-from distforest.service.records import events_in, is_lease, is_state, line_of, parsed, wrong_in_state
-from distforest.stores.addresses import may_pass
+from distforest.service.records import events_in, is_moment, line_of, parsed, wrong_in_state
+from distforest.stores.addresses import may_pass, real_address
+from distforest.stores.claims import Claim
 from distforest.stores.folder import Folder
+from distforest.stores.outputs import ANSWERS_KIND, FOREST_KIND, check_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -105,19 +107,12 @@ def check_owner(name: str) -> str:
 def unreadable(job: str, error: Exception) -> JobState:
     """The state that readers see of a job that is set aside."""
     what = "repair or remove its folder, and restart the service"
-    message = f"{job} cannot be read and is left alone: {_why(error)}; {what}"
+    why = str(error) if isinstance(error, (JobError, InputError)) else repr(error)
+    message = f"{job} cannot be read and is left alone: {why}; {what}"
     state: JobState = {"id": job, "format": STATE_FORMAT, "revision": 0, "state": UNREADABLE, "attempt": 0}
     spec: JobState = {"id": job, "kind": "", "output": "", "method": None, "n_trees": None}
     fault: JobFault = {"kind": "UnreadableError", "message": message}
     return {**UNTOUCHED, **state, **spec, "submitted": 0.0, "heartbeat": 0.0, "error": fault}
-
-
-def _why(error: Exception) -> str:
-    return str(error) if isinstance(error, (JobError, InputError)) else repr(error)
-
-
-def _unguarded() -> None:
-    """Allow every write."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +135,7 @@ class Registry:
     """
 
     root: str
-    guard: Callable[[], None] = field(default=_unguarded, repr=False, compare=False)
+    guard: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
 
     def folder(self, job: str = "") -> Folder:
         """The folder of a job, or of all."""
@@ -182,6 +177,47 @@ class Registry:
         self.guard()
         self.folder(job).remove()
 
+    # --- who owns the output of a job -------------------------------------------------------------------------
+
+    def claim(self, job: str, output: str) -> Claim:
+        """The claim of a job on its output, from its submit until it has ended; each start of the job makes the same.
+
+        It is a file beside the output, where a `fit` on the command line and other services see it. It names the job's
+        folder, which shows whether the job has ended.
+        """
+        root = real_address(self.folder(job).address)
+        return Claim(output, f"job {job} of {self.root}", root, root, ENDS)
+
+    def take_in(self, state: JobState, spec: str) -> None:
+        """Write a new job, which owns its output when this returns; a job that is refused leaves nothing behind.
+
+        Raises
+        ------
+        ConflictError
+            Another job owns the output.
+        InputError
+            Nothing can be written there, or something is there that is never replaced.
+        OSError
+            A store does not answer.
+        """
+        job, output = state["id"], state["output"]
+        check_kind(output, ANSWERS_KIND if state["kind"] == "score" else FOREST_KIND)
+        self.create(job, spec, state)  # before the claim, which counts for as long as there is such a job
+        try:
+            self.claim(job, output).take()
+        except BaseException:
+            self.remove(job)
+            raise
+
+    def take_again(self, job: str, output: str, spec: str) -> None:
+        """Claim the output for a job that is resumed after its end, and write its spec; raises as `take_in`."""
+        self.claim(job, output).take()
+        self.write_spec(job, spec)
+
+    def give_back(self, state: JobState) -> None:
+        """Release the output of a job that has ended."""
+        self.claim(state["id"], state["output"]).release()
+
     # --- what readers call ------------------------------------------------------------------------------------
 
     def check_own(self, job: str) -> None:
@@ -197,6 +233,13 @@ class Registry:
             return None if found is None else found.decode()
         except UnicodeDecodeError as error:
             raise UnreadableError(f"{self.folder(job).address}/{SPEC} is no text: {error}") from error
+
+    def own_spec(self, job: str) -> str:
+        """The spec of a job; raises InputError if it has none, or as `spec`."""
+        text = self.spec(job)
+        if text is None:
+            raise InputError("the job has no spec.json (any more); submit it again")
+        return text
 
     def state(self, job: str) -> JobState | None:
         """The state of a job as its service wrote it; None if there is none, or only a part of one.
@@ -230,7 +273,8 @@ class Registry:
         UnreadableError
             The events are not in a file.
         """
-        self._check_exists(job)
+        if not self._exists(job):
+            raise NotFoundError(f"there is no job {job} in {self.root}")
         found: dict[int, JobEvent] = {}
         for event in events_in(self._event_lines(job, JOB_FILE_BYTES), after):
             found[event["n"]] = event
@@ -260,7 +304,8 @@ class Registry:
         NotFoundError
             There is no such job.
         """
-        self._check_exists(job)
+        if not self._exists(job):
+            raise NotFoundError(f"there is no job {job} in {self.root}")
         try:
             found = self.state(job)
         except UnreadableError as error:
@@ -294,10 +339,6 @@ class Registry:
         was = state.get("was") if state["state"] == INTERRUPTED else state["state"]
         return {**state, "state": INTERRUPTED, "was": was}
 
-    def _check_exists(self, job: str) -> None:
-        if not self._exists(job):
-            raise NotFoundError(f"there is no job {job} in {self.root}")
-
     def _exists(self, job: str) -> bool:
         """Whether anything is at the place of a job's state or spec, also if it cannot be read."""
         ends = self.folder().ends([f"{check_id(job)}/{name}" for name in (STATE, SPEC)], 1)
@@ -322,7 +363,7 @@ class Registry:
         return found.content
 
     def _end(self, end: End | Exception) -> End | None:
-        """The end of a file, None if it does not exist; raises UnreadableError, or OSError if the store may recover."""
+        """The end of a file, None if there is none; raises UnreadableError, or OSError if the store may recover."""
         if isinstance(end, NO_SUCH_FILE):
             return None
         if not isinstance(end, Exception):
@@ -343,11 +384,10 @@ class Registry:
         ):
             named = ", ".join(f"{name} {shown(found.get(name))}" for name in ("format", "id", "state"))
             raise UnreadableError(f"{self.folder(job).address}/{STATE} is of no job {job} that is known here: {named}")
-        if not is_state(found):
-            wrong = str(wrong_in_state(found))
+        if (wrong := wrong_in_state(found)) is not None:
             what = f"{shown(wrong)} is {shown(found[wrong])}, which no service has written"
             raise UnreadableError(f"{self.folder(job).address}/{STATE}: {what}")
-        return found
+        return cast("JobState", found)
 
     def _event_lines(self, job: str, most: int) -> Iterator[bytes]:
         """The last lines of a job's events; if earlier ones are missing, the first line says so."""
@@ -358,19 +398,14 @@ class Registry:
         if not found.is_whole:
             next(lines, None)  # a part of a line
             if first := next(events_in(lines, 0), None):
-                yield line_of(_dropped(first))
+                n, most_kept = first["n"] - 1, f"the latest {JOB_FILE_BYTES >> 20} MiB"
+                message = f"events up to number {n} are not kept; of a job {most_kept} are, at most"
+                yield line_of({"n": n, "time": first["time"], "event": "dropped", "message": message})
                 yield line_of(first)
         yield from lines
-
-
-def _dropped(first: JobEvent) -> JobEvent:
-    """The event that stands for those before the first one, which are not kept."""
-    n = first["n"] - 1
-    message = f"events up to number {n} are not kept; of a job the latest {JOB_FILE_BYTES >> 20} MiB are, at most"
-    return {"n": n, "time": first["time"], "event": "dropped", "message": message}
 
 
 def lease_in(content: bytes) -> LeaseRecord | None:
     """The record in the content of ``service.json``; None if it is not one."""
     found = parsed(content)
-    return found if found and is_lease(found) else None
+    return cast("LeaseRecord", found) if found and is_moment(found.get("heartbeat")) else None

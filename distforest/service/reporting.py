@@ -93,13 +93,11 @@ class Reports:
 
 
 def _made_on(client: Client, job: str, address: str, run: Facts) -> str:
-    cluster = OnDask(client, job, _check_workers)
+    def check(threads: int, _seconds: float) -> None:
+        if not threads:  # rather than wait for workers
+            raise JobError("a report is made by a worker, and none is connected; try again when one is")
+
+    cluster = OnDask(client, job, check)
     task = ReportTask(job, address, run, cluster.memory_limit)
     [page] = cluster.each(report_there, [task], Work("report", retries=0, first=True))
     return page
-
-
-def _check_workers(threads: int, _seconds: float) -> None:
-    """Refuse to wait for workers; raises JobError."""
-    if not threads:
-        raise JobError("a report is made by a worker, and none is connected; try again when one is")

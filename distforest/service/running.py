@@ -6,24 +6,27 @@
 
 It is the same `distforest.jobs.train.fit` (or `distforest.jobs.score.score`) as on a laptop, with the service's client
 as its cluster. A run that ends with its scheduler leaves its shards, and the next service starts the same run again.
+
+A job that evaluates a user's function is led by one worker, and all workers call the function. If a similarity is
+expensive, growth is cheap by comparison. So all trees grow on the leading worker, which holds the ledger. If it dies,
+another one leads, and finds in the ledger what was evaluated.
 """
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from distforest.errors import CancelledJobError, DistforestError, InputError, JobError
+from distributed import get_worker, worker_client
+
+from distforest.errors import CancelledJobError, DistforestError, JobError
 from distforest.growth.methods import GROWTH
 from distforest.jobs.any_spec import AnySpec, addresses_of, functions_of, n_trees_of, spec_from_json
-from distforest.jobs.cluster import Work, error_in_words
-from distforest.jobs.inputs import Inputs
+from distforest.jobs.cluster import Lost, Work, error_in_words
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.overheard import overheard
 from distforest.jobs.preview import check_and_stage
@@ -32,22 +35,27 @@ from distforest.jobs.score_spec import ScoreSpec
 from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN, Stop
 from distforest.jobs.train import Options, fit
-from distforest.jobs.tune import CellGroup, stage_grid, tune
+from distforest.jobs.tune import stage_grid, tune
 from distforest.jobs.tune_spec import TuneSpec
-from distforest.service.claims import claim_of, give_back
-from distforest.service.leading import LeadTask, event_of, fit_result, lead, options_of, score_result, tune_result
+from distforest.jobs.versions import check_own_growth
+from distforest.service.job import LOG
 from distforest.service.registry import CANCELLED, FAILED, SUCCEEDED, WORK
 from distforest.sources.staged_arrays import STAGED_INPUTS
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from distributed import Client
 
+    from distforest.jobs.cluster import Progress
+    from distforest.jobs.score import Scored
     from distforest.jobs.scratch_room import HostWorkers
+    from distforest.jobs.shards import Receipt
+    from distforest.jobs.train import Fitted
+    from distforest.jobs.tune import TunedForest
     from distforest.service.job import Job
-    from distforest.service.messages import JobResult, StateChanges
+    from distforest.service.messages import JobNote, JobResult, StateChanges
     from distforest.service.policy import Policy
     from distforest.service.registry import Registry
     from distforest.stores.claims import Claim
@@ -58,6 +66,12 @@ ATTEMPTS, PAUSE = 4, 0.5
 AGE = 1e-11
 """What a second of age is worth in Dask's priority of a job's tasks: the older of two jobs of one priority comes first,
 and all ages together are worth less than one step of a priority."""
+
+TOPIC, ANSWER_TOPIC = "distforest-progress", "distforest-answer"
+"""Topics of Dask events in which a leading worker reports its progress and the answers of its tasks."""
+
+TELLING_SECONDS = 1.0
+"""Seconds between two reports of progress."""
 
 UNSTEADY = (OSError, CancelledError, TimeoutError)
 """Errors that may not recur at another try."""
@@ -114,44 +128,21 @@ class StageTask:
         return "the inputs"
 
 
-def stage_there(task: StageTask) -> tuple[Inputs, list[str]]:
-    """Check and stage the inputs of a job on the worker of this task; also returns the warnings."""
-    with _while_wanted(task.folder), overheard() as warnings:
-        return check_and_stage(task.spec, task.folder, task.memory_limit, task.hosts), warnings
+def stage_there(task: StageTask) -> tuple[Any, list[str]]:
+    """Check and stage the inputs of a job, or of a tuning job's cells, on the worker of this task; with the warnings.
 
-
-@dataclass(frozen=True)
-class GridTask:
-    """As `StageTask`, of a tuning job."""
-
-    spec: TuneSpec
-    folder: str
-    memory_limit: int | None
-    hosts: Mapping[str, HostWorkers] | None = None
-
-    def __str__(self) -> str:
-        return "the inputs"
-
-
-def stage_grid_there(task: GridTask) -> tuple[list[CellGroup], list[str]]:
-    """Check and stage the inputs of a tuning job on the worker of this task; also returns the warnings."""
-    with _while_wanted(task.folder), overheard() as warnings:
-        return stage_grid(task.spec, task.folder, task.memory_limit, task.hosts), warnings
-
-
-@contextmanager
-def _while_wanted(folder: str) -> Iterator[None]:
-    """Remove what a block has staged in a job's working folder, if the job was told to stop meanwhile.
-
-    Dask does not stop a running task, so what it stages may come after all else was removed.
+    What is staged is removed if the job was told to stop meanwhile: Dask does not stop a running task, so it may come
+    after all else was removed.
     """
     try:
-        yield
+        with overheard() as warnings:
+            stage: Any = stage_grid if isinstance(task.spec, TuneSpec) else check_and_stage
+            return stage(task.spec, task.folder, task.memory_limit, task.hosts), warnings
     finally:
         try:
-            Stop(folder.removesuffix(f"/{WORK}")).check()
+            Stop(task.folder.removesuffix(f"/{WORK}")).check()
         except CancelledJobError:
-            staged = Folder(folder)
+            staged = Folder(task.folder)
             staged.within(STAGED_INPUTS).remove()
             if not staged.names():  # of a job that has failed, trees are kept
                 staged.remove()
@@ -159,31 +150,24 @@ def _while_wanted(folder: str) -> Iterator[None]:
 
 
 def run_job(job: Job, context: ServiceContext) -> None:
-    """Run a job until it has ended; its end is on disk when this returns, if the store answers."""
-    _run(job, context)
-    if job.has_ended:
-        job.save(context.registry, at_once=True)
-        give_back(context.registry, job.state)
+    """Run a job until it has ended; its end is on disk when this returns, if the store answers.
 
-
-def _run(job: Job, context: ServiceContext) -> None:
-    """Run a job; an error becomes its state."""
+    An error becomes the state of the job.
+    """
     job.begin(context.service)
     try:
         result = _with_retries(job, context)
     except CancelledJobError:
         _clean_up(job, context)
         job.end(CANCELLED, "the job was cancelled; nothing of it is kept")
-    except ClosingError:
-        job.note("interrupted", "the service has stopped; the next one resumes this job")
-    except BaseException as error:
-        if context.closing.is_set():
+    except BaseException as error:  # noqa: BLE001  (whatever ends a job becomes its state)
+        if isinstance(error, ClosingError) or context.closing.is_set():
             job.note("interrupted", "the service has stopped; the next one resumes this job")
             return
         if not isinstance(error, (DistforestError, *UNSTEADY)):
-            logging.getLogger("distforest").exception("job %s", job.id, extra={"job": job.id})
+            LOG.exception("job %s", job.id, extra={"job": job.id})
         message = str(error) if isinstance(error, DistforestError) else error_in_words(error)
-        _write_sign(job, context)
+        _clean_up(job, context, keeps_work=True)
         job.end(FAILED, message, error={"kind": type(error).__name__, "message": message})
     else:
         _clean_up(job, context)
@@ -192,6 +176,8 @@ def _run(job: Job, context: ServiceContext) -> None:
         if "n_trees" in result:
             last |= {"done": result["n_trees"], "total": result["n_trees"]}
         job.end(SUCCEEDED, f"{job.state['output']} is complete", **last)
+    job.save(context.registry, at_once=True)
+    context.registry.give_back(job.state)
 
 
 def _with_retries(job: Job, context: ServiceContext) -> JobResult:
@@ -211,25 +197,24 @@ def _with_retries(job: Job, context: ServiceContext) -> JobResult:
 
 def _work(job: Job, context: ServiceContext) -> JobResult:
     job.set(phase="stage", done=0, total=0, rate=0.0, remaining=None)
-    text = context.registry.spec(job.id)
-    if text is None:
-        raise InputError("the job has no spec.json (any more); submit it again")
-    spec = spec_from_json(text)
+    spec = spec_from_json(context.registry.own_spec(job.id))
     check_allowed(spec, context.policy)
     priority = spec.run.priority - AGE * job.state["submitted"]
-    cluster = OnDask(context.client, job.id, WorkerWatch(job, context), getattr(spec, "method", "score"), priority)
+    method = getattr(spec, "method", "score")
+    cluster = OnDask(context.client, job.id, WorkerWatch(job, context), method, priority)
+    cluster = replace(cluster, placement=spec.run.placement)
     work = context.registry.folder(job.id).within(WORK)
-    claim = claim_of(context.registry, job.id, spec.output)
+    claim = context.registry.claim(job.id, spec.output)
     claim.take()  # an older service may have accepted the job without one, or somebody has removed it
     if functions_of(spec):
         task = LeadTask(spec, work.address, job.id, claim, GROWTH, cluster.priority)
         [result] = cluster.each(lead, [task], Work("lead", spec.run.retries, first=True))
         return result
     if isinstance(spec, ScoreSpec):
-        return _score(job, spec, cluster, work, claim)
-    if isinstance(spec, TuneSpec):
-        return _tune(job, spec, cluster, work, claim)
-    return _fit(job, spec, cluster, work, claim)
+        with overheard() as warnings:
+            done = score(spec.question(), spec.output, cluster, spec.run.overwrite, job.watch, work, claim)
+        return score_result(done, warnings)
+    return _grow(job, spec, cluster, work, claim)
 
 
 def check_allowed(spec: AnySpec, policy: Policy) -> None:
@@ -237,51 +222,139 @@ def check_allowed(spec: AnySpec, policy: Policy) -> None:
     policy.check(addresses_of(spec), functions_of(spec), n_trees_of(spec))
 
 
-def _fit(job: Job, spec: Spec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:
+def _grow(job: Job, spec: Spec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:
     task = StageTask(spec, work.address, cluster.memory_limit, cluster.hosts)
-    [(inputs, warnings)] = cluster.each(stage_there, [task], Work("stage", spec.run.retries, first=True))
+    [(staged, warnings)] = cluster.each(stage_there, [task], Work("stage", spec.run.retries, first=True))
     job.warn(warnings)
-    return fit_result(fit(inputs, spec.output, work, cluster, _options(job, spec, work, claim)))
 
+    def note(answer: Receipt | Lost) -> None:
+        job.note(**event_of(answer, next((reply.worker for reply in cluster.latest if reply.answer is answer), None)))
 
-def _tune(job: Job, spec: TuneSpec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:
-    task = GridTask(spec, work.address, cluster.memory_limit, cluster.hosts)
-    [(groups, warnings)] = cluster.each(stage_grid_there, [task], Work("stage", spec.run.retries, first=True))
-    job.warn(warnings)
-    tuned = tune(spec, groups, work, cluster, _options(job, spec, work, claim))
-    return tune_result(tuned)
-
-
-def _options(job: Job, spec: Spec, work: Folder, claim: Claim) -> Options:
-    """How a job that grows trees runs."""
     sign = work.address.removesuffix(f"/{WORK}")
-    return replace(
-        options_of(spec),
-        watch=job.watch,
-        on_answer=lambda answer: job.note(**event_of(answer)),
-        stop=sign,
-        claim=claim,
-    )
+    options = replace(options_of(spec), watch=job.watch, on_answer=note, stop=sign, claim=claim)
+    if isinstance(spec, TuneSpec):
+        return tune_result(tune(spec, staged, work, cluster, options))
+    return fit_result(fit(staged, spec.output, work, cluster, options))
 
 
-def _score(job: Job, spec: ScoreSpec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:
-    with overheard() as warnings:
-        done = score(spec.question(), spec.output, cluster, spec.run.overwrite, job.watch, work, claim)
-    return score_result(done, warnings)
-
-
-def _write_sign(job: Job, context: ServiceContext) -> None:
-    """Write the sign that stops trees of the job that may still grow somewhere."""
+def _clean_up(job: Job, context: ServiceContext, keeps_work: bool = False) -> None:
+    """Write the sign that stops trees of the job that may still grow somewhere, and remove all that no reader needs."""
+    folder = context.registry.folder(job.id)
     try:
-        context.registry.folder(job.id).write(SIGN, b"")
+        folder.write(SIGN, b"")
+        if not keeps_work:
+            folder.within(WORK).remove()
     except OSError as error:
-        logging.getLogger("distforest").warning("job %s: %r", job.id, error, extra={"job": job.id})
+        LOG.warning("job %s: %r", job.id, error, extra={"job": job.id})
 
 
-def _clean_up(job: Job, context: ServiceContext) -> None:
-    """Remove everything of a job but the files that readers need."""
-    _write_sign(job, context)
-    try:
-        context.registry.folder(job.id).within(WORK).remove()
-    except OSError as error:
-        logging.getLogger("distforest").warning("job %s: %r", job.id, error, extra={"job": job.id})
+# --- a job that is led by a worker -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LeadTask:
+    """A job's spec, working folder, id, and claim on its output; the service's version of the growth; a priority."""
+
+    spec: AnySpec
+    folder: str
+    job: str
+    claim: Claim
+    growth: int = 1
+    priority: float = 0.0
+
+    def __str__(self) -> str:
+        return "the job as a whole"
+
+
+def lead(task: LeadTask) -> JobResult:
+    """Run a job on the worker of this task, with all workers as its cluster; returns the result."""
+    spec, folder = task.spec, Folder(task.folder)
+    if not isinstance(spec, ScoreSpec):
+        check_own_growth(task.growth)
+    stop = Stop(task.folder.rsplit("/", 1)[0])
+    watch = _ProgressReport(task.job, stop)
+    with worker_client() as client, overheard() as warnings:
+        method = getattr(spec, "method", "score")
+        cluster = OnDask(client, task.job, lambda _threads, _seconds: stop.check(), method, task.priority)
+        cluster = replace(cluster, placement=spec.run.placement)
+        if isinstance(spec, ScoreSpec):
+            asked, overwrite = spec.question(), spec.run.overwrite
+            return score_result(score(asked, spec.output, cluster, overwrite, watch, folder, task.claim), warnings)
+        options = replace(options_of(spec), watch=watch, on_answer=watch.on_answer, stop=stop.address, claim=task.claim)
+        inputs = check_and_stage(spec, folder.address, cluster.memory_limit, cluster.hosts)
+        return fit_result(fit(inputs, spec.output, folder, cluster, options), warnings)
+
+
+class _ProgressReport:
+    """A watcher on a worker: reports progress to the scheduler, and stops the job when its sign appears."""
+
+    def __init__(self, job: str, stop: Stop) -> None:
+        self._job, self._stop, self._next = job, stop, 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        """Report, if it is time or the run has ended."""
+        if time.monotonic() < self._next and progress.done < progress.total:
+            return
+        self._next = time.monotonic() + TELLING_SECONDS
+        self._stop.check()
+        get_worker().log_event(TOPIC, {"job": self._job, **asdict(progress)})
+
+    def on_answer(self, answer: Receipt | Lost) -> None:
+        """Report the receipt of a task, or its loss."""
+        get_worker().log_event(ANSWER_TOPIC, {"job": self._job, "event": event_of(answer, get_worker().address)})
+
+
+# --- events and results -----------------------------------------------------------------------------------
+
+
+def event_of(answer: Receipt | Lost, worker: str | None = None) -> JobNote:
+    """The event for a task's answer, which a worker has sent, in words and numbers."""
+    if isinstance(answer, Lost):
+        return {"event": "quarantine", "message": f"{answer.why}; its trees are tried once more at the end, each alone"}
+    trees = f"tree {answer.first} is" if answer.first == answer.last else f"trees {answer.first} to {answer.last} are"
+    event: JobNote = {
+        "event": "trees",
+        "message": f"{trees} committed",
+        "first": answer.first,
+        "last": answer.last,
+        "seconds": answer.seconds,
+        "peak_bytes": answer.peak_bytes,
+    }
+    return {**event, "worker": worker} if worker else event
+
+
+def options_of(spec: Spec) -> Options:
+    """The options of a fit that its spec sets."""
+    earlier = spec.output if spec.run.grow_on else None
+    return Options(spec.run.batch, spec.run.retries, spec.run.overwrite, spec.run.keep_shards, earlier=earlier)
+
+
+def fit_result(done: Fitted, warnings: Sequence[str] = ()) -> JobResult:
+    """The result of a fit; ``warnings`` are those of its staging."""
+    return {
+        "forest": done.address,
+        "digest": done.digest,
+        "n_trees": done.n_trees,
+        "n_grown": done.n_grown,
+        "seconds": done.seconds,
+        "growing_seconds": done.growing_seconds,
+        "peak_bytes": done.peak_bytes,
+        "projected_bytes": done.projected_bytes,
+        "evaluations": done.evaluations,
+        "closed": done.closed,
+        "warnings": [*warnings, *done.warnings],
+    }
+
+
+def tune_result(done: TunedForest) -> JobResult:
+    """The result of a tuning job: that of the best forest's fit, the parameters of the best cell, and their score."""
+    of_all: JobResult = {"n_grown": done.n_grown, "seconds": done.seconds, "warnings": list(done.warnings)}
+    best: JobResult = {"best": done.grid.best_params_, "scoring": done.grid.scoring, "score": done.grid.best_score_}
+    return {**fit_result(done.fitted), **of_all, **best}
+
+
+def score_result(done: Scored, warnings: Sequence[str]) -> JobResult:
+    """The result of a scoring; with its ``warnings``."""
+    shapes = {name: list(shape) for name, shape in done.shapes.items()}
+    result: JobResult = {"output": done.address, "digest": done.digest, "arrays": shapes, "warnings": list(warnings)}
+    return result if done.own is None else {**result, "sides": done.own.told}

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import signal
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import dask
@@ -19,9 +18,7 @@ from distforest.service import dask_teardown
 from distforest.service.calls import first_cause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from distributed import Scheduler
+    from collections.abc import Callable, Sequence
 
 PRELOAD, PAGE = "distforest.service", "/distforest/jobs"
 
@@ -30,52 +27,36 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 once."""
 
 
-@dataclass(frozen=True)
-class Machine:
-    """The share of this machine that a service uses; None: chosen by the size of the machine.
-
-    Attributes
-    ----------
-    workers, threads
-        Processes, and threads of each.
-    memory_limit
-        Memory of each process, in bytes.
-    host
-        Address at which the scheduler listens.
-    port, dashboard_port
-        Ports of the scheduler and of its pages; 0: any free port.
-    json_logs
-        Whether the service logs JSON.
-    """
-
-    workers: int | None = None
-    threads: int = 1
-    memory_limit: int | None = None
-    host: str = "127.0.0.1"
-    port: int = 0
-    dashboard_port: int = 0
-    json_logs: bool = False
-
-
-@dataclass(frozen=True)
-class ServiceAddresses:
-    """The addresses of a service: of its scheduler and of its page."""
-
-    address: str
-    page: str
-
-
-def serve(job_root: str, machine: Machine, ready: Callable[[ServiceAddresses], None]) -> None:
+def serve(
+    job_root: str,
+    ready: Callable[[str, str], None],
+    *,
+    workers: int | None = None,
+    threads: int = 1,
+    memory_limit: int | None = None,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    dashboard_port: int = 0,
+    options: Sequence[str] = (),
+) -> None:
     """Serve a job root until a signal comes.
 
     Parameters
     ----------
     job_root
         Its path or URL.
-    machine
-        The share of this machine that it uses.
     ready
-        Called with its addresses once it and its workers run.
+        Called with the addresses of the scheduler and of its page once it and its workers run.
+    workers, threads
+        Processes, by default one for each core and at most 4; and threads of each.
+    memory_limit
+        Memory of each process, in bytes; by default its share of the machine.
+    host
+        Address at which the scheduler listens.
+    port, dashboard_port
+        Ports of the scheduler and of its pages; 0: any free port.
+    options
+        Further options of the service, such as ``--json-logs``.
 
     Raises
     ------
@@ -85,15 +66,27 @@ def serve(job_root: str, machine: Machine, ready: Callable[[ServiceAddresses], N
     MemoryLimitError
         A worker cannot start with so little memory.
     """
-    check_worker_memory(machine.memory_limit)
+    check_worker_memory(memory_limit)
     check_room(None)
+    arguments = {
+        "n_workers": workers or min(os.cpu_count() or 1, 4),
+        "threads_per_worker": threads,
+        "memory_limit": memory_limit if memory_limit is not None else "auto",
+        "host": host,
+        "scheduler_port": port,
+        "dashboard_address": f"{host}:{dashboard_port}",
+        "scheduler_kwargs": {"preload": [PRELOAD], "preload_argv": ["--job-root", job_root, *options]},
+        "worker_class": Nanny,
+        "silence_logs": logging.ERROR,
+        "asynchronous": True,
+    }
     try:
-        asyncio.run(_serve(job_root, machine, ready))
+        asyncio.run(_serve(job_root, arguments, ready))
     except SystemExit:  # the service raises it to end a scheduler that must not run without it
         raise JobError(f"the service of {job_root} could not start") from None
 
 
-async def _serve(job_root: str, machine: Machine, ready: Callable[[ServiceAddresses], None]) -> None:
+async def _serve(job_root: str, arguments: dict[str, object], ready: Callable[[str, str], None]) -> None:
     loop, end = asyncio.get_running_loop(), asyncio.Event()
     signals = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
 
@@ -102,11 +95,21 @@ async def _serve(job_root: str, machine: Machine, ready: Callable[[ServiceAddres
             loop.remove_signal_handler(number)
         end.set()
 
+    host, port = arguments["host"], arguments["scheduler_port"]
     with embedded():
-        async with await _start_cluster(job_root, machine) as cluster:
+        try:
+            with quiet_start():
+                starting = await LocalCluster(**arguments)
+        except RuntimeError as error:  # of Dask, around the cause
+            raise JobError(
+                f"no scheduler could be started at {host}, port {port or 'any'}: {first_cause(error)}; "
+                "is another one running there? --port 0 takes any free port"
+            ) from error
+        async with starting as cluster:
             for number in signals:
                 loop.add_signal_handler(number, stop)
-            ready(ServiceAddresses(cluster.scheduler.address, _page(cluster.scheduler, machine.host)))
+            scheme = "https" if dask.config.get("distributed.scheduler.dashboard.tls.cert") else "http"
+            ready(cluster.scheduler.address, f"{scheme}://{host}:{cluster.scheduler.http_server.port}{PAGE}")
             waiting = {asyncio.ensure_future(end.wait()), asyncio.ensure_future(cluster.scheduler.finished())}
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             for task in waiting:
@@ -114,36 +117,3 @@ async def _serve(job_root: str, machine: Machine, ready: Callable[[ServiceAddres
             await dask_teardown(cluster.scheduler)  # before its workers end, which its jobs would take for lost
     if not end.is_set():
         raise JobError(f"the scheduler that served {job_root} has ended itself")
-
-
-async def _start_cluster(job_root: str, machine: Machine) -> LocalCluster:
-    try:
-        with quiet_start():
-            return await LocalCluster(**_cluster_arguments(job_root, machine))
-    except RuntimeError as error:  # of Dask, around the cause
-        raise JobError(
-            f"no scheduler could be started at {machine.host}, port {machine.port or 'any'}: {first_cause(error)}; "
-            "is another one running there? --port 0 takes any free port"
-        ) from error
-
-
-def _cluster_arguments(job_root: str, machine: Machine) -> dict[str, object]:
-    """The arguments of the cluster."""
-    options = ["--job-root", job_root, *(["--json-logs"] if machine.json_logs else [])]
-    return {
-        "n_workers": machine.workers or min(os.cpu_count() or 1, 4),
-        "threads_per_worker": machine.threads,
-        "memory_limit": machine.memory_limit if machine.memory_limit is not None else "auto",
-        "host": machine.host,
-        "scheduler_port": machine.port,
-        "dashboard_address": f"{machine.host}:{machine.dashboard_port}",
-        "scheduler_kwargs": {"preload": [PRELOAD], "preload_argv": options},
-        "worker_class": Nanny,
-        "silence_logs": logging.ERROR,
-        "asynchronous": True,
-    }
-
-
-def _page(scheduler: Scheduler, host: str) -> str:
-    scheme = "https" if dask.config.get("distributed.scheduler.dashboard.tls.cert") else "http"
-    return f"{scheme}://{host}:{scheduler.http_server.port}{PAGE}"

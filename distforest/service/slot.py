@@ -15,7 +15,7 @@ import time
 import uuid
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from distforest.stores.addresses import reaching, store_of
 
@@ -47,50 +47,24 @@ class TakenError(OSError):
     """Another process has written since this one read the file, or is writing it now."""
 
 
-class Slot(Protocol):
+def slot(folder: Folder, name: str) -> Slot:
+    """The slot ``name`` in a folder on any store."""
+    if folder.is_local:
+        return LocalSlot(folder, name)
+    fs, path = store_of(f"{folder.address}/{name}")
+    return S3Slot(folder, name, fs, path) if hasattr(fs, "call_s3") else Slot(folder, name)
+
+
+class Slot:
     """The file, with the content that this process has seen last, by reading or writing it.
+
+    On a store that does not compare it is read right before it is written.
 
     Attributes
     ----------
     compares
         Whether a write over a newer content of another process is certain to be refused.
     """
-
-    compares: bool
-
-    def read(self) -> bytes | None:
-        """The present content; None: no file. Raises OSError for what is no file, or too large."""
-
-    def put(self, content: bytes) -> None:
-        """Overwrite the content that was seen last; raises `TakenError` if it has changed."""
-
-    def clear(self) -> None:
-        """Remove the content that was seen last; raises `TakenError` if it has changed."""
-
-    def check_place(self) -> None:
-        """Raise FileNotFoundError if the folder in which this process has written is not there any more."""
-
-
-class S3Client(Protocol):
-    """The file system of s3fs, as far as a slot uses it."""
-
-    def split_path(self, path: str) -> tuple[str, str, str | None]:
-        """The bucket, the key and the version of a path."""
-
-    def call_s3(self, method: str, **arguments: str | bytes) -> Mapping[str, object]:
-        """The answer to a request; raises OSError."""
-
-
-def slot(folder: Folder, name: str) -> Slot:
-    """The slot ``name`` in a folder on any store."""
-    if folder.is_local:
-        return LocalSlot(folder, name)
-    fs, path = store_of(f"{folder.address}/{name}")
-    return S3Slot(folder, name, fs, path) if hasattr(fs, "call_s3") else PlainSlot(folder, name)
-
-
-class PlainSlot:
-    """A slot on a store that does not compare: the file is read right before it is written."""
 
     compares = False
 
@@ -99,24 +73,24 @@ class PlainSlot:
         self._seen: bytes | None = None
 
     def read(self) -> bytes | None:
-        """See `Slot`."""
+        """The present content; None: no file. Raises OSError for what is no file, or too large."""
         self._seen = self._content()
         return self._seen
 
     def put(self, content: bytes) -> None:
-        """See `Slot`."""
+        """Overwrite the content that was seen last; raises `TakenError` if it has changed."""
         self._compare()
         self._folder.write(self._name, content)
         self._seen = content
 
     def clear(self) -> None:
-        """See `Slot`."""
+        """Remove the content that was seen last; raises `TakenError` if it has changed."""
         self._compare()
         self._folder.discard(self._name)
         self._seen = None
 
     def check_place(self) -> None:
-        """See `Slot`; a store has no folders that could go."""
+        """Raise FileNotFoundError if the folder in which this process has written is gone; a store has no folders."""
 
     def _content(self) -> bytes | None:
         try:
@@ -137,7 +111,7 @@ class PlainSlot:
         return TakenError(errno.EBUSY, f"{self._folder.address}/{self._name} was written by another process")
 
 
-class LocalSlot(PlainSlot):
+class LocalSlot(Slot):
     """A slot in a file system; it is locked while it is compared and written, if the file system has locks."""
 
     def __init__(self, folder: Folder, name: str) -> None:
@@ -176,32 +150,30 @@ class LocalSlot(PlainSlot):
         path, end = self._lock_path, time.monotonic() + LOCK_SECONDS
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
         try:
-            while not self._lock(file):
-                if time.monotonic() > end:
-                    raise TimeoutError(f"{path} has been locked for {LOCK_SECONDS:g} s; is a service frozen there?")
-                time.sleep(LOCK_POLL)
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:  # another process holds it
+                    if time.monotonic() > end:
+                        what = f"{path} has been locked for {LOCK_SECONDS:g} s; is a service frozen there?"
+                        raise TimeoutError(what) from None
+                    time.sleep(LOCK_POLL)
+                except OSError as error:
+                    if error.errno not in NO_LOCKS:
+                        raise
+                    self.compares = False
+                    break
             self._has_locked = True
             yield
         finally:
             os.close(file)
 
-    def _lock(self, file: int) -> bool:
-        """Try to lock the file; False if another process holds it."""
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError as error:
-            if error.errno not in NO_LOCKS:
-                raise
-            self.compares = False
-        return True
 
-
-class S3Slot(PlainSlot):
+class S3Slot(Slot):
     """A slot on S3, or on a store with its protocol: the store compares the tag of the content that was seen last."""
 
-    def __init__(self, folder: Folder, name: str, fs: S3Client, path: str) -> None:
+    def __init__(self, folder: Folder, name: str, fs: Any, path: str) -> None:
         super().__init__(folder, name)
         self._client, (bucket, key, _) = fs, fs.split_path(path)
         self._place = {"Bucket": bucket, "Key": key}
@@ -276,7 +248,8 @@ class S3Slot(PlainSlot):
         """Send a request; raises `TakenError` if its condition does not hold, NotImplementedError if it is unknown."""
         try:
             with reaching(self._folder.address):
-                return self._client.call_s3(method, **self._place, **arguments)
+                answer: Mapping[str, object] = self._client.call_s3(method, **self._place, **arguments)
+                return answer
         except OSError as error:
             status = _status(error)
             if status in REFUSED or (status == GONE and "IfMatch" in arguments):

@@ -155,7 +155,7 @@ class SubmittedJob:
         ConflictError
             The job has ended.
         """
-        return self._where.service().cancel(self.id)
+        return self._where.service().cancel(self.id, os.environ.get("USER"))
 
     def forest(self) -> Any:
         """Open the sealed forest of the job, which has succeeded, as a fitted estimator: see `distforest.load`.

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import dask.config
 
@@ -26,22 +26,6 @@ R = TypeVar("R")
 
 SCHEDULER_ADDRESS, ADDRESS_FILE, JOB_ROOT = "DASK_SCHEDULER_ADDRESS", "DISTFOREST_SCHEDULER_FILE", "DISTFOREST_JOB_ROOT"
 """Environment variables: the scheduler's address, the file that holds it, and the job root."""
-
-
-class Jobs(Protocol):
-    """A reader of jobs, from any place."""
-
-    def listed(self, wanted: JobFilter = ALL_JOBS) -> JobsAnswer:
-        """List ``jobs``, newest first, and ``service``, which is None if the job root is read."""
-
-    def job(self, job_id: str) -> JobState:
-        """Return the state of a job."""
-
-    def events(self, job_id: str, after: int = 0) -> list[JobEvent]:
-        """Return events of a job after number ``after``; only the first of them if there are many."""
-
-    def within(self, seconds: float) -> Jobs:
-        """Return a reader that must reach the service within so many seconds."""
 
 
 @dataclass(frozen=True)
@@ -116,12 +100,8 @@ class Whereabouts:
             Called with the reason if the root is read instead of the service.
         """
         root = self.job_root or os.environ.get(JOB_ROOT)
-        if not root:
-            return FromScheduler(self)
-        from_root = FromRoot(Registry(root))
-        if (self.job_root and not self._is_given) or not any(self._named):
-            return from_root
-        return FromEither(FromScheduler(self), from_root, tell)
+        is_alone = root and ((self.job_root and not self._is_given) or not any(self._named))
+        return Jobs(None if is_alone else self, Registry(root) if root else None, tell)
 
     @property
     def _is_given(self) -> bool:
@@ -140,109 +120,70 @@ class Whereabouts:
         if address:
             return address
         if file:
-            return _address_in(file)
+            try:
+                with open(file, encoding="utf-8") as opened:
+                    return str(json.load(opened)["address"])
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                raise UnreachableError(
+                    f"{file} is not the file of a running scheduler: {error}; "
+                    f"`dask scheduler --scheduler-file {file}` writes it"
+                ) from error
         raise InputError(
             f"no scheduler is named: give --scheduler ADDRESS or --scheduler-file FILE, or set {SCHEDULER_ADDRESS}"
         )
 
 
-def _address_in(path: str) -> str:
-    """The address in the file of a scheduler."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return str(json.load(file)["address"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UnreachableError(
-            f"{path} is not the file of a running scheduler: {error}; "
-            f"`dask scheduler --scheduler-file {path}` writes it"
-        ) from error
-
-
-# --- the readers ------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
-class FromScheduler:
-    """The jobs as the service reports them; each call finds its address anew, because it may have moved."""
+class Jobs:
+    """A reader of jobs: from the service, or from the job root if nobody answers or the root is read alone.
 
-    where: Whereabouts
+    Attributes
+    ----------
+    where
+        Where the service is; each call finds its address anew, because it may have moved. None: the root is read alone.
+    registry
+        The job root; None: the service is called alone.
+    tell
+        Called with the reason if the root is read instead of the service.
+    seconds
+        Seconds in which the service must be reached.
+    """
+
+    where: Whereabouts | None
+    registry: Registry | None
+    tell: Callable[[str], None]
     seconds: float = math.inf
 
     def listed(self, wanted: JobFilter = ALL_JOBS) -> JobsAnswer:
-        """See `Jobs`."""
-        return self.where.service(self.seconds).listed(wanted)
+        """List ``jobs``, newest first, and ``service``, which is None if the job root is read."""
+        return self._read(
+            lambda service: service.listed(wanted), lambda registry: wanted.of(registry.listed(time.time()), None)
+        )
 
     def job(self, job_id: str) -> JobState:
-        """See `Jobs`."""
-        return self.where.service(self.seconds).job(job_id)
+        """Return the state of a job."""
+        return self._read(lambda service: service.job(job_id), lambda registry: registry.job(job_id, time.time()))
 
     def events(self, job_id: str, after: int = 0) -> list[JobEvent]:
-        """See `Jobs`."""
-        return self.where.service(self.seconds).events(job_id, after)
+        """Return events of a job after number ``after``; only the first of them if there are many."""
+        return self._read(
+            lambda service: service.events(job_id, after), lambda registry: registry.events(job_id, after)
+        )
 
     def within(self, seconds: float) -> Jobs:
-        """See `Jobs`."""
+        """Return a reader that must reach the service within so many seconds."""
         return replace(self, seconds=seconds)
 
-
-@dataclass(frozen=True)
-class FromRoot:
-    """The jobs in a job root, read without a scheduler."""
-
-    registry: Registry
-
-    def listed(self, wanted: JobFilter = ALL_JOBS) -> JobsAnswer:
-        """See `Jobs`."""
-        return wanted.of(self._checked_registry().listed(time.time()), None)
-
-    def job(self, job_id: str) -> JobState:
-        """See `Jobs`."""
-        return self._checked_registry().job(job_id, time.time())
-
-    def events(self, job_id: str, after: int = 0) -> list[JobEvent]:
-        """See `Jobs`."""
-        return self._checked_registry().events(job_id, after)
-
-    def _checked_registry(self) -> Registry:
-        """The registry, if its root is a folder; raises InputError if not."""
-        kind = self.registry.folder().kind
-        if kind == "directory":
-            return self.registry
-        found = f"there is no job root at {self.registry.root}" if kind is None else f"{self.registry.root} is a file"
-        raise InputError(f"{found}; a job root is a folder, which the service that is given it makes")
-
-    def within(self, seconds: float) -> Jobs:  # noqa: ARG002  (nothing is waited for)
-        """See `Jobs`."""
-        return self
-
-
-@dataclass(frozen=True)
-class FromEither:
-    """The jobs as the service reports them, or as in the job root if nobody answers; ``tell`` gets the reason."""
-
-    service: Jobs
-    root: Jobs
-    tell: Callable[[str], None]
-
-    def _read(self, read: Callable[[Jobs], R]) -> R:
-        try:
-            return read(self.service)
-        except UnreachableError as error:
-            self.tell(f"the job root is read, and not the service: {error}")
-            return read(self.root)
-
-    def listed(self, wanted: JobFilter = ALL_JOBS) -> JobsAnswer:
-        """See `Jobs`."""
-        return self._read(lambda jobs: jobs.listed(wanted))
-
-    def job(self, job_id: str) -> JobState:
-        """See `Jobs`."""
-        return self._read(lambda jobs: jobs.job(job_id))
-
-    def events(self, job_id: str, after: int = 0) -> list[JobEvent]:
-        """See `Jobs`."""
-        return self._read(lambda jobs: jobs.events(job_id, after))
-
-    def within(self, seconds: float) -> Jobs:
-        """See `Jobs`."""
-        return replace(self, service=self.service.within(seconds))
+    def _read(self, ask: Callable[[Service], R], read: Callable[[Registry], R]) -> R:
+        if self.where is not None:
+            try:
+                return ask(self.where.service(self.seconds))
+            except UnreachableError as error:
+                if self.registry is None:
+                    raise
+                self.tell(f"the job root is read, and not the service: {error}")
+        assert self.registry is not None  # noqa: S101  (one of them is given)
+        if (kind := self.registry.folder().kind) != "directory":
+            found = f"{self.registry.root} is a file" if kind else f"there is no job root at {self.registry.root}"
+            raise InputError(f"{found}; a job root is a folder, which the service that is given it makes")
+        return read(self.registry)

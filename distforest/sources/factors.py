@@ -16,7 +16,7 @@ from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.sources.class_costs import costs_among, order_of_costs, read_costs
 from distforest.sources.collections import computed
-from distforest.sources.data_frames import with_plain_missing
+from distforest.sources.columns import with_none
 from distforest.sources.given import check_dense, in_memory, is_sparse, is_stored, unmasked
 from distforest.sources.graph_distances import GraphDistances, edges_as_matrix, read_graph
 from distforest.sources.opening import address_of, opened_array, opened_rows
@@ -785,7 +785,7 @@ def finite_vectors(values: object, name: str) -> Floats:
     """Convert targets or embeddings to float64, shape (n, q), dates in their unit; raises InputError with the row."""
     values = unmasked(values)
     try:
-        raw = with_plain_missing(np.asarray(values))
+        raw = with_none(np.asarray(values))
     except (TypeError, ValueError) as error:  # rows of different lengths
         raise InputError(f"{name} must be numbers: {error}") from error
     array = _floats(raw, name)

@@ -32,7 +32,7 @@ from distforest.errors import InputError
 from distforest.jit import borrowing, kernel
 from distforest.sources.arrays import PROJECTED_ROWS, is_complete
 from distforest.sources.category_codes import check_codes
-from distforest.sources.data_frames import with_plain_numbers
+from distforest.sources.columns import with_plain_numbers
 from distforest.sources.given import unmasked
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries
 

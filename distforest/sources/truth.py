@@ -13,7 +13,7 @@ import numpy as np
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.sources.arrays import are_targets
-from distforest.sources.data_frames import with_plain_numbers
+from distforest.sources.columns import with_plain_numbers
 from distforest.sources.factors import (
     ABSOLUTE,
     COSINE,

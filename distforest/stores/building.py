@@ -227,7 +227,12 @@ def mend(output: str) -> None:
     """
     place = real_address(output)
     if "://" not in place:
-        _step_back(Path(place))
+        target = Path(place)
+        older = _beside(target, "older")
+        shutil.rmtree(_beside(target, "partial"), ignore_errors=True)
+        if older.exists() and not target.exists():
+            older.rename(target)
+        shutil.rmtree(older, ignore_errors=True)
     elif PUBLISHING in names_in(job_folder(output)):
         _finish(output)
 
@@ -241,14 +246,6 @@ def clear(output: str) -> None:
             fs.rm(f"{path}/{name}", recursive=True)
 
 
-def _step_back(target: Path) -> None:
-    older, copy = _beside(target, "older"), _beside(target, "partial")
-    shutil.rmtree(copy, ignore_errors=True)
-    if older.exists() and not target.exists():
-        older.rename(target)
-    shutil.rmtree(older, ignore_errors=True)
-
-
 def _beside(target: Path, suffix: str) -> Path:
     """A hidden folder beside a target, in the same file system."""
     return target.with_name(f".{target.name}.{suffix}")
@@ -256,19 +253,26 @@ def _beside(target: Path, suffix: str) -> Path:
 
 def _rename(source: Path, target: Path) -> None:
     """Rename a folder; for another file system it is copied beside its target first."""
-    copy = _beside(target, "partial")
     try:
         _exchange(source, target)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        try:
+        with _copied(target) as copy:
             _copy_folder(source, copy)
-            _exchange(copy, target)
-        finally:
-            shutil.rmtree(copy, ignore_errors=True)
         shutil.rmtree(source)
     shutil.rmtree(_beside(target, "older"), ignore_errors=True)
+
+
+@contextmanager
+def _copied(target: Path) -> Iterator[Path]:
+    """A folder beside a target for a copy, which after the block has the target's name."""
+    copy = _beside(target, "partial")
+    try:
+        yield copy
+        _exchange(copy, target)
+    finally:
+        shutil.rmtree(copy, ignore_errors=True)
 
 
 def _copy_folder(source: Path, copy: Path) -> None:
@@ -284,17 +288,12 @@ def _copy_folder(source: Path, copy: Path) -> None:
 
 def _fetch(building: str, target: Path) -> None:
     """Copy a building from an object store beside its target, then rename the copy."""
-    copy = _beside(target, "partial")
     fs, source = store_of(building)
-    try:
-        with reaching(building):
-            found = fs.find(source, detail=True)
-            files = list(found)
-            with told_if_full(copy.parent, sum(int(about["size"]) for about in found.values())):
-                fs.get(files, [f"{copy}{file[len(source) :]}" for file in files])
-        _exchange(copy, target)
-    finally:
-        shutil.rmtree(copy, ignore_errors=True)
+    with _copied(target) as copy, reaching(building):
+        found = fs.find(source, detail=True)
+        files = list(found)
+        with told_if_full(copy.parent, sum(int(about["size"]) for about in found.values())):
+            fs.get(files, [f"{copy}{file[len(source) :]}" for file in files])
     shutil.rmtree(_beside(target, "older"), ignore_errors=True)
     with reaching(building):
         fs.rm(source, recursive=True)

@@ -140,7 +140,8 @@ class Claim:
         OSError
             The store does not answer.
         """
-        if self._is_held():
+        raw = _read(self.address)
+        if raw is not None and object_in(raw).get("id") == self.id:
             return
         self._check_place()
         for _ in range(TAKES):
@@ -207,7 +208,7 @@ class Claim:
     def record(self) -> Record:
         """The content of the claim's file."""
         record = {"id": self.id, "job": self.job, "output": self.output, "since": time.time(), "host": platform.node()}
-        record |= {"machine": _machine(), "pid": os.getpid(), "born": _born(os.getpid())}
+        record |= {"machine": machine(), "pid": os.getpid(), "born": born_at(os.getpid())}
         return record if self.root is None else {**record, "root": self.root, "ends": list(self.ends)}
 
     # --- checks ------------------------------------------------------------------------------------------
@@ -229,15 +230,16 @@ class Claim:
 
     def _refusal(self, owner: Record) -> str:
         """The message to a job that wants the output of another one: who owns it, and what to do."""
-        who = f"{owner.get('job', 'a job that has just begun')}{_since(owner)}"
-        gone = ""
+        who, gone = str(owner.get("job", "a job that has just begun")), ""
+        with suppress(KeyError, TypeError, ValueError, OverflowError, OSError):  # it does not say since when
+            who += time.strftime(", since %Y-%m-%d %H:%M:%S UTC", time.gmtime(owner["since"]))
         if "root" in owner:
             cure = f"wait for its end, cancel it (`distforest cancel {PurePosixPath(str(owner['root'])).name}`)"
             gone = f"; if its service will never be started again, remove {self.address}"
         else:
             who += f", process {owner['pid']} on {owner.get('host')}" if "pid" in owner else ""  # killed as it claimed
             cure = "wait for its end, stop it"
-            if owner.get("machine") != _machine():
+            if owner.get("machine") != machine():
                 gone = f"; {CLAIM_STALE:g} s after its death it does not count any more"
         return f"{self.output} belongs to {who}; {self.job} would write it too: {cure}, or choose another output{gone}"
 
@@ -246,10 +248,6 @@ class Claim:
         return InputError(f"output: {self.output}: {fault}; make a place for it, or choose another output")
 
     # --- the claim on the store ---------------------------------------------------------------------------
-
-    def _is_held(self) -> bool:
-        raw = _read(self.address)
-        return raw is not None and object_in(raw).get("id") == self.id
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -268,16 +266,22 @@ class Claim:
                 _put_new(self.address, self._content())
                 return
             Path(self.folder).mkdir(exist_ok=True)
-            with suppress(FileExistsError, FileNotFoundError):  # its owner may just give it back, with its folder
-                _write_new(Path(self.address), self._content())
+            path = Path(self.address)
+            with suppress(FileExistsError, FileNotFoundError), path.open("xb") as file:  # its owner may just go
+                try:
+                    file.write(self._content())
+                    file.flush()
+                    os.fsync(file.fileno())
+                except BaseException:
+                    path.unlink()
+                    raise
 
     def _seize(self, raw: bytes) -> None:
         """Replace a claim that holds no more; of several jobs that try, one succeeds."""
         if "://" in self.address:
             _discard(self.address, raw)
             return
-        path = Path(self.address)
-        with self._writing(), _alone(path, raw) as is_there:
+        with self._writing(), _alone(Path(self.address), raw) as is_there:
             if is_there:
                 put_file(self.address, self._content())
 
@@ -321,14 +325,6 @@ def owned(output: str, job: str, claim: Claim | None = None) -> Iterator[Claim]:
 # --- files --------------------------------------------------------------------------------------------------
 
 
-def _since(owner: Record) -> str:
-    """When a claim was made, for messages; empty if it does not say so."""
-    try:
-        return time.strftime(", since %Y-%m-%d %H:%M:%S UTC", time.gmtime(owner["since"]))
-    except (KeyError, TypeError, ValueError, OverflowError, OSError):
-        return ""
-
-
 def _read(address: str) -> bytes | None:
     try:
         return read_file(address, CLAIM_BYTES)
@@ -354,17 +350,6 @@ def _put_new(address: str, content: bytes) -> None:
     except (OSError, TypeError, ValueError, NotImplementedError):
         if _read(address) is None:
             put_file(address, content)
-
-
-def _write_new(path: Path, content: bytes) -> None:
-    with path.open("xb") as file:
-        try:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        except BaseException:
-            path.unlink()
-            raise
 
 
 @contextmanager
@@ -403,24 +388,31 @@ def _discard(address: str, raw: bytes) -> None:
 
 def _is_over(address: str, owner: Record) -> bool:
     """Whether the owner of a claim has ended or died."""
-    if "root" in owner:
-        return _has_ended(owner)
-    pid = owner.get("pid")
-    if owner.get("machine") == _machine() and isinstance(pid, int):
-        born = _born(pid)
-        return born is None or born != owner.get("born")
-    return _silence(address) > CLAIM_STALE
+    pid, here = owner.get("pid"), owner.get("machine") == machine()
+    if "root" not in owner:
+        return is_gone(pid, owner.get("born")) if here and isinstance(pid, int) else _silence(address) > CLAIM_STALE
+    folder, ends = str(owner["root"]), owner.get("ends")  # of a job of a service, in its job root
+    protocol, colons, _ = folder.partition("://")
+    if colons and protocol not in PROTOCOLS:
+        return False
+    try:
+        if not names_in(folder):  # removed, unless its job root is one of another host
+            return is_remote(folder) or here or Path(folder).parent.is_dir()
+        state = object_in(read_file(f"{folder}/state.json", MOST_OF_STATE))
+    except (OSError, ValueError):
+        return False
+    return isinstance(ends, list) and state.get("state") in ends
 
 
-def _machine() -> str:
-    """The host, its boot and its process namespace: process ids can be compared only where all three agree."""
+def machine() -> str:
+    """Name the host, its boot and its process namespace: process ids can be compared only where all three agree."""
     boot = pids = ""
     with suppress(OSError):
         boot, pids = BOOT.read_text().strip(), os.readlink(PIDS)
     return f"{platform.node()}/{boot}/{pids}"
 
 
-def _born(pid: int) -> float | None:
+def born_at(pid: int) -> float | None:
     """Start time of a process, by a clock that nobody sets; None if there is no such process, or it has ended."""
     try:
         if PIDS.exists():
@@ -431,19 +423,10 @@ def _born(pid: int) -> float | None:
         return None
 
 
-def _has_ended(owner: Record) -> bool:
-    """Whether the job of a claim has ended or was removed, according to its folder in the service's job root."""
-    folder, ends = str(owner["root"]), owner.get("ends")
-    protocol, colons, _ = folder.partition("://")
-    if colons and protocol not in PROTOCOLS:
-        return False
-    try:
-        if not names_in(folder):  # removed, unless its job root is one of another host
-            return is_remote(folder) or owner.get("machine") == _machine() or Path(folder).parent.is_dir()
-        state = object_in(read_file(f"{folder}/state.json", MOST_OF_STATE))
-    except (OSError, ValueError):
-        return False
-    return isinstance(ends, list) and state.get("state") in ends
+def is_gone(pid: int, born: object) -> bool:
+    """Whether the process of this machine with a number and a start time is gone."""
+    own = born_at(pid)
+    return own is None or own != born
 
 
 def _silence(address: str) -> float:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple, NoReturn
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from distforest.stores.addresses import is_of_this_host, names_in, put_file, reaching, store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from fsspec import AbstractFileSystem
 
@@ -82,8 +81,12 @@ class Folder:
         """
         path = Path(self._at(name)[1])
         if not self.is_local:
-            before = self._read_if_there(name)
-            whole = before + _not_yet(before, content)
+            before = b""
+            with suppress(FileNotFoundError):
+                before = self.read(name)
+            lines = content.splitlines(keepends=True)
+            done = next((n for n in range(len(lines), 0, -1) if before.endswith(b"".join(lines[:n]))), 0)
+            whole = before + b"".join(lines[done:])
             self.write(name, whole)
             return len(whole)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,24 +119,23 @@ class Folder:
         """
         fs, path = self._at("")
         if self.is_local:
-            return [_end_or_error(partial(_end_here, path, name, most)) for name in names]
+            return [_end_here(path, name, most) for name in names]
         paths = [f"{path.rstrip('/')}/{name}" for name in names]
         with reaching(self.address):
-            ends = fs.cat_ranges(paths, [-most - 1] * len(paths), [None] * len(paths), on_error="return")
-        return [self._end(end, most) for end in ends]
+            answers = fs.cat_ranges(paths, [-most - 1] * len(paths), [None] * len(paths), on_error="return")
+        return [self._end(answer, most) for answer in answers]
 
     def _end(self, answer: bytes | Exception, most: int) -> End | Exception:
         """Read a store's answer to a request for the last ``most`` + 1 bytes of a file."""
+        if not isinstance(answer, Exception):
+            return End(bytes(answer[-most:]), len(answer) <= most)
         if isinstance(answer, OSError) and answer.errno == errno.EINVAL:  # an empty file has no last bytes
             return End(b"", is_whole=True)
-        if isinstance(answer, Exception):
-            return _end_or_error(partial(self._raise_translated, answer))
-        return End(bytes(answer[-most:]), len(answer) <= most)
-
-    def _raise_translated(self, error: Exception) -> NoReturn:
-        """Raise the error of a store's client, translated by `reaching`."""
-        with reaching(self.address):
-            raise error
+        try:
+            with reaching(self.address):
+                raise answer
+        except (OSError, ValueError) as error:
+            return error
 
     def end(self, name: str, most: int) -> End:
         """The last bytes of a regular file; raises the error that `ends` returns."""
@@ -141,12 +143,6 @@ class Folder:
         if isinstance(end, Exception):
             raise end
         return end
-
-    def _read_if_there(self, name: str) -> bytes:
-        try:
-            return self.read(name)
-        except FileNotFoundError:
-            return b""
 
     @contextmanager
     def open(self, name: str) -> Iterator[IO[bytes]]:
@@ -206,36 +202,24 @@ class Folder:
                     fs.rm(f"{path}/{name}", recursive=True)
 
 
-def _end_here(folder: str, name: str, most: int) -> End:
-    """The end of a file on this host; links are not followed, and a pipe does not block."""
+def _end_here(folder: str, name: str, most: int) -> End | Exception:
+    """The end of a file on this host, or an error; links are not followed, and a pipe does not block."""
     path = folder
     for part in name.split("/"):
         path = os.path.join(path, part)
         if os.path.islink(path):
-            raise ValueError(f"{path} is a link, and links are not followed")
-    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            return ValueError(f"{path} is a link, and links are not followed")
     try:
-        status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode):
-            kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a device, pipe or socket"
-            raise ValueError(f"a regular file was expected at {path}, found {kind}")
-        os.lseek(file, max(0, status.st_size - most), os.SEEK_SET)
-        with open(file, "rb", closefd=False) as opened:
-            return End(opened.read(most), status.st_size <= most)
-    finally:
-        os.close(file)
-
-
-def _end_or_error(read: Callable[[], End]) -> End | Exception:
-    """Return the end of a file, or the error of reading it."""
-    try:
-        return read()
-    except (OSError, ValueError) as error:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            status = os.fstat(file)
+            if not stat.S_ISREG(status.st_mode):
+                kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a device, pipe or socket"
+                return ValueError(f"a regular file was expected at {path}, found {kind}")
+            os.lseek(file, max(0, status.st_size - most), os.SEEK_SET)
+            with open(file, "rb", closefd=False) as opened:
+                return End(opened.read(most), status.st_size <= most)
+        finally:
+            os.close(file)
+    except OSError as error:
         return error
-
-
-def _not_yet(before: bytes, content: bytes) -> bytes:
-    """Lines of ``content`` without the first ones that ``before`` ends with."""
-    lines = content.splitlines(keepends=True)
-    done = next((n for n in range(len(lines), 0, -1) if before.endswith(b"".join(lines[:n]))), 0)
-    return b"".join(lines[done:])

@@ -16,7 +16,7 @@ from distforest.errors import InputError
 from distforest.stores.addresses import is_within, names_in, reaching, read_file, real_address, store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 FOREST_KIND, ANSWERS_KIND, ARRAYS_KIND, ARRAY = "a forest", "answers", "arrays", "an array"
 """The kinds of outputs; and a single array, which is no output."""
@@ -68,13 +68,10 @@ class Found:
     beside: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        beside = f" with {_some(self.beside)}" if self.beside else ""
-        return f"{self.words}{beside}{' beside it' if beside and self.kind else ''}"
-
-    def among(self, names: set[str]) -> Found:
-        """Itself, with the other names that are in its folder."""
-        strange = sorted(name for name in names - self.parts - {GROUP} if not name.endswith(".partial"))
-        return replace(self, beside=tuple(strange))
+        if not self.beside:
+            return self.words
+        more = f" and {len(self.beside) - NAMES_TOLD:,} more" if len(self.beside) > NAMES_TOLD else ""
+        return f"{self.words} with {', '.join(self.beside[:NAMES_TOLD])}{more}{' beside it' if self.kind else ''}"
 
 
 def job_folder(output: str) -> str:
@@ -98,8 +95,11 @@ def look(address: str) -> Found | None:
         if not fs.isdir(path):
             return Found("a file")
     names = set(names_in(place))
-    found = _forest_at(place, names) or _group_at(place, names) or Found("a folder")
-    return found.among(names) if names else None
+    if not names:
+        return None
+    found = _recognised(place, names)
+    strange = sorted(name for name in names - found.parts - {GROUP} if not name.endswith(".partial"))
+    return replace(found, beside=tuple(strange))
 
 
 def check_kind(output: str, kind: str) -> Found | None:
@@ -190,23 +190,20 @@ def check_apart(output: str, addresses: Mapping[str, str]) -> None:
         )
 
 
-def _forest_at(place: str, names: set[str]) -> Found | None:
-    if MANIFEST in names:
-        manifest = object_at(f"{place}/{MANIFEST}")
-        if set(manifest) == MANIFEST_KEYS and isinstance(manifest["arrays"], dict):
-            return Found("a sealed forest", FOREST_KIND, frozenset({MANIFEST, UNFINISHED, *manifest["arrays"]}))
-    elif UNFINISHED in names and set(object_at(f"{place}/{UNFINISHED}")) == {"fingerprint"}:
+def _recognised(place: str, names: set[str]) -> Found:
+    """What is in a folder with these names."""
+    manifest = object_at(f"{place}/{MANIFEST}") if MANIFEST in names else {}
+    if set(manifest) == MANIFEST_KEYS and isinstance(manifest["arrays"], dict):
+        return Found("a sealed forest", FOREST_KIND, frozenset({MANIFEST, UNFINISHED, *manifest["arrays"]}))
+    begun = UNFINISHED in names and MANIFEST not in names
+    if begun and set(object_at(f"{place}/{UNFINISHED}")) == {"fingerprint"}:
         return Found("an unfinished forest", FOREST_KIND, frozenset(names))
-    return None
-
-
-def _group_at(place: str, names: set[str]) -> Found | None:
     if GROUP not in names:
-        return None
+        return Found("a folder")
     metadata = object_at(f"{place}/{GROUP}")
+    mark = distforest_attribute(metadata)
     if metadata.get("node_type") == "array":
         return Found("a Zarr array", ARRAY, frozenset(names))
-    mark = distforest_attribute(metadata)
     if not isinstance(mark, dict):
         return Found("a Zarr group")
     if set(mark) - OF_SIDES == {"forest", "answer", "complete"}:
@@ -215,7 +212,7 @@ def _group_at(place: str, names: set[str]) -> Found | None:
         return Found(f"{unfinished}answers about a forest", ANSWERS_KIND, arrays)
     if mark.get("type") == BEGUN:
         return Found("unfinished arrays", ARRAYS_KIND, frozenset(names))
-    if mark.get("type") in ("arrays", "simulation") and isinstance(mark.get("arrays"), list):
+    if mark.get("type") == "arrays" and isinstance(mark.get("arrays"), list):
         return Found("arrays of `distforest`", ARRAYS_KIND, frozenset(map(str, mark["arrays"])))
     return Found("a Zarr group")
 
@@ -253,8 +250,3 @@ def object_in(content: bytes) -> dict[str, object]:
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMES_TOLD:,} more" if len(names) > NAMES_TOLD else ""
-    return f"{', '.join(names[:NAMES_TOLD])}{more}"

@@ -66,8 +66,8 @@ WRONG: dict[str, list[tuple[tuple[Any, ...], dict[str, Any], tuple[object, ...]]
         ((X, Distances(with_mark(Z, 9999.0))), {}, (9999,)),
     ],
     "DF007": [
-        ((X, Labels(np.arange(len(X)))), {}, (178, "Targets")),
-        ((pd.DataFrame(beside(AGES / 10.0), columns=[f"c{k}" for k in range(13)]), Labels(AGES)), {}, ("c3",)),
+        ((X, np.arange(len(X))), {}, (178, "Targets")),
+        ((pd.DataFrame(beside(AGES / 10.0), columns=[f"c{k}" for k in range(13)]), AGES), {}, ("c3",)),
     ],
     "DF008": [((beside(1000.0 * X[:, 3]),), {"similarity": "linear"}, (3, "linear"))],
     "DF009": [((X,), {"pairs": [[0, 1], [2, 3], [1, 0]], "similar": [1, 1, 0]}, (0, 1))],
@@ -125,7 +125,7 @@ def test_nothing_is_suspected_of_real_data(name: str) -> None:
     features, truth = features[:300], truth[:300]
     scaled = (features - features.mean(axis=0)) / np.maximum(features.std(axis=0), 1e-9)
     near, far = np.exp(-cdist(scaled, scaled, "sqeuclidean") / scaled.shape[1]), cdist(scaled, scaled)
-    kinds: list[Finding] = check(features, Targets(truth) if name == "diabetes" else Labels(truth))
+    kinds: list[Finding] = check(features, Targets(truth) if name == "diabetes" else truth)
     kinds += check(scaled, Distances(far)) + check(scaled, similarity="rbf") + check(scaled, similarity="linear")
     kinds += check(near, **PRECOMPUTED) + check(far, **PRECOMPUTED, kind="distance")
     holes = np.where(np.random.default_rng(0).random(near.shape) < 0.3, np.nan, near)
@@ -159,3 +159,11 @@ def test_a_fit_warns_of_findings_and_a_code_switches_a_check_off() -> None:
         warnings.filterwarnings("ignore", "DF009")
         warnings.filterwarnings("ignore", "DF012")
         RFD(2, min_samples_leaf=1, random_state=0).fit_pairs(X, *contradicting)
+
+
+def test_labels_that_are_named_so_are_no_amounts(recwarn: pytest.WarningsRecorder) -> None:
+    rows = beside(AGES / 10.0)
+    assert [finding.code for finding in check(rows, AGES)] == ["DF007"]
+    assert check(rows, Labels(AGES)) == []
+    SMERF(2, random_state=0).fit(rows, Labels(AGES))
+    assert not [one for one in recwarn if "DF007" in str(one.message)]

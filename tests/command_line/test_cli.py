@@ -106,7 +106,7 @@ def test_it_is_a_command_of_dask(tmp_path):
 
 
 def test_choices_are_those_of_the_jobs():
-    from distforest.sources.files.table_files import FORMATS
+    from distforest.sources.files.formats import FORMATS
 
     assert set(cli.FORMATS) == set(FORMATS.values())
 

@@ -23,7 +23,7 @@ from distforest import (
     URerF,
 )
 from distforest.errors import DistforestWarning, InputError
-from distforest.sources.data_frames import told_of_order, told_of_row_order
+from distforest.sources.row_order import told_of_order, told_of_row_order
 from tests.estimators.told import told_by
 from tests.messages import naming
 

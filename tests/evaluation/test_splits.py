@@ -100,7 +100,7 @@ def test_what_cannot_be_split_is_refused(home: Path) -> None:
     for source, division, named in (
         ("few.csv", Division(0.5, stratify="kind"), ("3 rows", "'kind'")),
         ("holes.csv", Division(0.5, group="kind"), ("holes.csv", "row 1", "'kind'")),
-        ("t.csv", Division(0.5, stratify="kinds"), ("t.csv", "stratify", "'kinds'", "'kind'?")),
+        ("t.csv", Division(0.5, stratify="kinds"), ("t.csv", "stratify", "'kinds'", "'kind'")),
         ("absent.csv", Division(0.5), ("absent.csv",)),
     ):
         with pytest.raises(InputError, match=naming(*named)):

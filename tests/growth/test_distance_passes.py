@@ -27,11 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 N_COLUMNS = 4
-FREE = settings(
-    max_examples=tries(25),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+FREE = settings(max_examples=tries(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def data_of(

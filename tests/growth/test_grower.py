@@ -15,8 +15,9 @@ from distforest.growth import grower
 from distforest.growth.cuts import mean_distance
 from distforest.growth.cuts.criteria import Gini, Variance
 from distforest.growth.cuts.mean_distance import MeanDistance
+from distforest.growth.cuts.search import Limits, project_and_cut
 from distforest.growth.draws.columns import Axis
-from distforest.growth.grower import Growth, Limits
+from distforest.growth.grower import Growth
 from distforest.sources.arrays import ArraySource
 from tests import samples
 from tests.reference import naive
@@ -81,7 +82,7 @@ def tasks(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def growth_of(task: dict[str, Any], criterion: Criterion) -> Growth:
-    return Growth(ArraySource.of(task["X"]), criterion=criterion, **task["growing"])
+    return Growth(ArraySource.of(task["X"]), criterion=criterion, search=project_and_cut, **task["growing"])
 
 
 @FREE
@@ -186,7 +187,9 @@ def test_limits_are_read_as_weights_and_depths() -> None:
 
 def test_a_row_with_a_missing_value_stays_at_its_inner_node() -> None:
     X = np.array([[0.0], [1.0], [np.nan], [np.nan]], np.float32)
-    growth = Growth(ArraySource.of(X), Axis(1, 1), Gini(np.array([0, 1, 0, 1], np.int32), 2), Limits(), 0)
+    growth = Growth(
+        ArraySource.of(X), Axis(1, 1), Gini(np.array([0, 1, 0, 1], np.int32), 2), Limits(), 0, project_and_cut
+    )
     table, leaves = growth.grow(np.array([0]), np.array([[1, 1, 2, 0]], np.int32))
     assert leaves.tolist() == [[1, 2, 0, -1]]
     assert (table.left.tolist(), table.n_rows.tolist()) == ([1, -1, -1], [4, 1, 1])
@@ -197,7 +200,9 @@ def test_a_node_without_a_cut_tries_the_columns_that_are_left() -> None:
     # Only the last column can be cut: at one candidate an attempt, every node must come to it.
     X = np.zeros((8, 6), np.float32)
     X[:, 4] = np.arange(8)
-    growth = Growth(ArraySource.of(X), Axis(6, 1), Gini((np.arange(8) % 2).astype(np.int32), 2), Limits(), 3)
+    growth = Growth(
+        ArraySource.of(X), Axis(6, 1), Gini((np.arange(8) % 2).astype(np.int32), 2), Limits(), 3, project_and_cut
+    )
     table, leaves = growth.grow(np.arange(5), np.ones((5, 8), np.int32))
     assert set(table.columns.tolist()) == {4}
     assert all(len(set(own)) == 8 for own in leaves.tolist())

@@ -220,7 +220,7 @@ def test_tables_of_leaf_distances_are_kept_where_they_are_no_larger_than_the_mat
     assert (small.meaning.leaf.kind, large.meaning.leaf.kind) == ("leaf_distances", "members")
     assert set(small.arrays()) ^ set(large.arrays()) == {"leaf_distances", "distances"}
     assert small.leaf_table.arrays()["leaf_distances"].nbytes <= 4 * samples.N_ROWS**2
-    limit = samples.problem_of("members").triangle_limit
+    limit = samples.problem_of("members").taught.triangle_limit
     leaves = [len(set(own)) for own in large.leaves.tolist()]
     assert max(n * (n + 1) // 2 for n in leaves) > limit
 

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from distforest.errors import InputError
 from distforest.forest.table import NodeTable, route
 from distforest.growth import problem as problem_of_rows
-from distforest.growth.cuts.sums import ClassSums, RowBlock, VectorSums
+from distforest.growth.cuts.criteria import Gini, Variance
+from distforest.growth.cuts.sums import NodeSums, RowBlock
 from distforest.growth.grower import Level
-from distforest.growth.passes import Passes, remove_left
+from distforest.growth.passes import Passes, StoredRows, remove_left
 from distforest.growth.problem import Data, Problem
 from distforest.growth.sample_weights import Draws, SampleWeights
-from distforest.growth.stored_rows import StoredRows
 from distforest.jobs.train import fit_here
 from distforest.sources.arrays import release_pages
 from distforest.sources.binned import BinnedSource
@@ -190,7 +190,7 @@ def test_sums_are_those_of_each_row_alone(seed: int, n_rows: int, n_classes: int
     codes = rng.integers(0, 256, (n_rows, 3)).astype(np.uint8)
     labels, weights = rng.integers(0, n_classes, n_rows).astype(np.int32), rng.integers(1, 5, n_rows).astype(np.int32)
     vectors, columns = rng.integers(-99, 99, (n_rows, 2)), np.array([2, 0], np.int32)
-    by_class, by_vector = ClassSums.zeros(2, n_classes), VectorSums.zeros(2, 2)
+    by_class, by_vector = NodeSums.zeros(Gini(labels, n_classes), 2), NodeSums.zeros(Variance(vectors, 1.0), 2)
     for first in range(0, n_rows, 50):
         here = slice(first, first + 50)
         by_class.add(RowBlock(codes[here], labels[here], weights[here]), columns)
@@ -200,8 +200,8 @@ def test_sums_are_those_of_each_row_alone(seed: int, n_rows: int, n_classes: int
             rows = np.flatnonzero(codes[:, column] == code).tolist()
             of_classes = [sum(int(weights[r]) for r in rows if labels[r] == c) for c in range(n_classes)]
             of_vectors = [sum(int(weights[r]) * int(vectors[r, q]) for r in rows) for q in range(2)]
-            assert by_class.sums[k, :, code].tolist() == of_classes
-            assert by_vector.sums[k, code].tolist() == of_vectors
+            assert by_class.bins.sums[256 * k + code].tolist() == of_classes
+            assert by_vector.bins.sums[256 * k + code].tolist() == of_vectors
             assert by_class.filled(k)[code] == by_vector.filled(k)[code] == sum(of_classes)
         assert by_class.filled(k).sum() == by_vector.filled(k).sum() == weights.sum()
 
@@ -238,19 +238,18 @@ def test_changes_that_are_in_no_file_keep_their_pages(tmp_path: Path) -> None:
 
 
 def test_rows_are_read_in_the_order_in_which_they_were_written(tmp_path: Path) -> None:
-    none = np.empty((0, 2), np.uint8), np.empty((0, 3), np.int64), np.empty((0, 1), np.float32)
-    rows = StoredRows(tmp_path / "rows", *none)
     codes, truth = np.arange(20, dtype=np.uint8).reshape(10, 2), np.arange(30).reshape(10, 3)
     weights, categories = np.arange(1, 11, dtype=np.int32), np.arange(10, dtype=np.float32)[:, None]
     numbers = np.arange(10, dtype=np.int32)[::-1]
     whole = RowBlock(codes, truth, weights, categories, numbers)
+    rows = StoredRows(tmp_path / "rows", whole.slice(0, 0))
     for first, last in ((0, 3), (3, 3), (3, 10)):
         rows.append(whole.slice(first, last))
     blocks = list(rows.blocks(4))
     assert [len(block.weights) for block in blocks] == [4, 4, 2]
     for name, values in whole._asdict().items():
         np.testing.assert_array_equal(np.concatenate([getattr(block, name) for block in blocks]), values)
-    assert (rows.n_rows, rows.weight, rows.bytes_of_row) == (10, 55, 38)
-    assert (rows.least.tolist(), rows.greatest.tolist()) == ([0, 1, 2], [27, 28, 29])
+    assert (rows.n_rows, rows.extent.weight, rows.bytes_of_row) == (10, 55, 38)
+    assert (rows.extent.least.tolist(), rows.extent.greatest.tolist()) == ([0, 1, 2], [27, 28, 29])
     rows.remove()
     assert not list(tmp_path.iterdir())

@@ -16,9 +16,10 @@ from distforest.forest.forest import Forest
 from distforest.forest.frontier import Frontier
 from distforest.forest.table import NodeTable
 from distforest.growth import grower
+from distforest.growth.cuts.search import Limits, project_and_cut
 from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.draws.columns import Axis, axis_columns
-from distforest.growth.grower import Growth, Limits
+from distforest.growth.grower import Growth
 from distforest.growth.methods import METHODS, problem
 from distforest.growth.pairs.problem import PairProblem, tally_trees
 from distforest.growth.pairs.search import CUT_AT_ANY_VALUE
@@ -170,7 +171,7 @@ def from_table(bound: PairProblem, limits: Limits, width: int) -> tuple[NodeTabl
     starts = np.concatenate([[0], np.cumsum([len(own.codes) for own in samples_])]).astype(np.int64)
     trees = np.arange(bound.n_trees)
     roots = Frontier(trees, np.zeros(len(trees), np.int32), starts, np.arange(n, dtype=np.int32), weights)
-    growth = Growth(table, Axis(n_columns, width), criterion, limits, bound.meaning.seed)
+    growth = Growth(table, Axis(n_columns, width), criterion, limits, bound.meaning.seed, project_and_cut)
     return growth.grow_from(trees, roots, lambda _: None), samples_
 
 

@@ -11,32 +11,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distforest.growth import rows_by_node
+from distforest.growth import row_blocks
 from distforest.growth.grower import Growth, Level
 from distforest.growth.passes import Passes
-from distforest.growth.rows_by_node import RowsByNode, _put_in_order, gains_by_node, grow_by_node
+from distforest.growth.row_blocks import NodesInMemory, _ordered, gains_by_node, grow_by_node
 from distforest.sources.binned import BinnedSource
 from tests.growth.test_passes import FREE, KINDS, N_COLUMNS, binned, binned_digest, data_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from distforest.forest.frontier import Frontier
-
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Rows of any number are laid again, after each level; the list gets how many."""
-    monkeypatch.setattr(rows_by_node, "LEAST_BYTES", 0)
-    monkeypatch.setattr(rows_by_node, "CACHED_BYTES", 0)
-    monkeypatch.setattr(rows_by_node, "LAID_LEVELS", 1)
-    laid, lay = list[int](), RowsByNode.laid
+    monkeypatch.setattr(row_blocks, "LEAST_BYTES", 0)
+    monkeypatch.setattr(row_blocks, "CACHED_BYTES", 0)
+    monkeypatch.setattr(row_blocks, "LAID_LEVELS", 1)
+    laid, lay = list[int](), NodesInMemory.laid
 
-    def counted(self: RowsByNode, frontier: Frontier) -> tuple[RowsByNode, Frontier]:
-        laid.append(len(frontier.rows))
-        return lay(self, frontier)
+    def counted(self: NodesInMemory) -> NodesInMemory:
+        laid.append(len(self.frontier.rows))
+        return lay(self)
 
-    monkeypatch.setattr(RowsByNode, "laid", counted)
+    monkeypatch.setattr(NodesInMemory, "laid", counted)
     return laid
 
 
@@ -69,13 +67,13 @@ def test_trees_are_those_of_rows_that_lie_as_staged(
 ) -> None:
     weights = np.random.default_rng(seed).integers(1, 4, n_rows).astype(float) if weighted else None
     data = data_of(kind, n_rows, seed, holes, weights)
-    monkeypatch.setattr(rows_by_node, "LAID_LEVELS", every)
-    monkeypatch.setattr(rows_by_node, "LEAST_BYTES", 0)
+    monkeypatch.setattr(row_blocks, "LAID_LEVELS", every)
+    monkeypatch.setattr(row_blocks, "LEAST_BYTES", 0)
     made = binned(data, max_bins=max_bins, min_samples_leaf=min_leaf, bootstrap=bootstrap)
     assert gains_by_node(made.growth)
     trees = np.arange(3)
     by_node = made.grow(trees)
-    monkeypatch.setattr(rows_by_node, "LEAST_BYTES", 1 << 40)
+    monkeypatch.setattr(row_blocks, "LEAST_BYTES", 1 << 40)
     assert not gains_by_node(made.growth)
     as_staged = made.grow(trees)
     assert by_node.keys() == as_staged.keys()
@@ -113,7 +111,7 @@ def test_stretches_are_put_in_order_in_place(sizes: list[int], seed: int, width:
     kept = [rng.permutation(np.arange(a, b))[: rng.integers(0, b - a + 1)] for a, b in pairwise(bounds)]
     rows, ends = np.concatenate(kept).astype(np.int32), np.concatenate([[0], np.cumsum([len(own) for own in kept])])
     expected = values[rows]
-    found = _put_in_order(values, rows, ends)
+    found = _ordered(values, rows, ends)
     np.testing.assert_array_equal(found, expected)
     assert not len(rows) or np.shares_memory(found, values)
 
@@ -139,6 +137,6 @@ def test_few_rows_wide_rows_and_other_data_stay_as_staged() -> None:
 
     assert not gains_by_node(growth)
     assert gains_by_node(with_codes(1 << 21, N_COLUMNS))
-    assert gains_by_node(with_codes(1 << 15, rows_by_node.MOST_LAID_COLUMNS))
-    assert not gains_by_node(with_codes(1 << 15, rows_by_node.MOST_LAID_COLUMNS + 1))
+    assert gains_by_node(with_codes(1 << 15, row_blocks.MOST_LAID_COLUMNS))
+    assert not gains_by_node(with_codes(1 << 15, row_blocks.MOST_LAID_COLUMNS + 1))
     assert not gains_by_node(binned(data_of("labels", 50, 0), max_bins=None).growth)

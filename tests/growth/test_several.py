@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import InputError
-from distforest.growth.draws.measures import Measures
+from distforest.growth.draws.object_pairs import Measures
 from distforest.growth.methods import METHODS, problem
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data, Problem

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from distforest.errors import InputError
 from distforest.forest.frontier import Frontier
-from distforest.growth.cuts.candidates_in_turn import InTurn, some_of
 from distforest.growth.cuts.criteria import Gini
-from distforest.growth.grower import Limits, judge_and_cut
+from distforest.growth.cuts.search import Limits, judge_and_cut
 from distforest.growth.methods import METHODS, problem
 from distforest.growth.parameters import complete
-from distforest.growth.passes import Passes
+from distforest.growth.passes import InTurn, Passes, some_of
 from distforest.growth.problem import Data, Problem
 from distforest.growth.row_room import RowRoom
 from distforest.growth.sample_weights import Draws, SampleWeights

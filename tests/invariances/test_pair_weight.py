@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from distforest import RFD, TreeRank
 from distforest.errors import DistforestWarning, InputError
 from distforest.forest.estimates import Pruning
-from distforest.growth.pairs.pair_weights import DRAWN_TWICE, FINEST_BESIDE, in_tree, integers_of_pairs
+from distforest.growth.pairs.point_weights import DRAWN_TWICE, FINEST_BESIDE, integers_of_pairs
+from distforest.growth.pairs.sampling import in_tree
 from distforest.growth.sample_weights import COARSEST, MOST_OF_TREE, Draws, SampleWeights
 from tests.estimators.rows import POINTS
 from tests.invariances.taught import cuts_of

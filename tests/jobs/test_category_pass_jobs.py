@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from distforest.errors import InputError, MemoryLimitError
+from distforest.growth.passes import StoredRows
 from distforest.growth.row_room import NO_LIMIT, CategorySizes, RowRoom, TableRoom
-from distforest.growth.stored_rows import StoredRows
 from distforest.jobs.cluster import Here
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.plan import Size, check_memory, projected_bytes, within

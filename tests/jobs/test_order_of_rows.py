@@ -14,12 +14,12 @@ import pandas as pd
 import pytest
 import zarr
 
-from distforest import RFD, SMERF, Distances, Embedding, Labels, ObservedDistances, SimForestClassifier, Targets
+from distforest import RFD, SMERF, Distances, Embedding, Labels, SimForestClassifier, Targets
 from distforest.errors import DistforestWarning
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
+from distforest.sources.files.ids import told_of_named_order, told_of_square_order
 from distforest.sources.files.ingest import ingest
-from distforest.sources.files.named_order import told_of_named_order, told_of_named_pairs, told_of_square_order
 from tests.messages import naming
 
 N = 40
@@ -149,34 +149,3 @@ def test_what_a_table_calls_address_is_no_address() -> None:
     pairs = pd.DataFrame({"address": range(4), "other": range(4, 8)})
     assert told_in(partial(SMERF(n_estimators=2).fit, VALUES, targets)) == []
     assert told_in(partial(RFD(n_estimators=2).fit_pairs, VALUES, pairs, [0, 1, 0, 1])) == []
-
-
-FITS = {
-    "rfd": lambda X: RFD(n_estimators=2).fit_pairs(X, "links.zarr/pairs", "links.zarr/y"),
-    "smerf": lambda X: SMERF(n_estimators=2).fit(X, ObservedDistances("apart.zarr")),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("names", [TEXTS, NUMBERS], ids=["texts", "numbers"])
-def test_pairs_that_number_the_rows_of_a_table_in_another_order_are_told(names: Sequence[Any]) -> None:
-    one, other = (ingested(name, rows) for name, rows in (("a", table(names)), ("b", table(names).iloc[TURNED])))
-    fewer = ingested("c", table(names).iloc[:-1])
-    i, j = np.triu_indices(N, 1)
-    apart = np.abs(VALUES[i, 0] - VALUES[j, 0])
-    frame = pd.DataFrame({"i": np.array(names)[i], "j": np.array(names)[j], "apart": apart, "alike": apart < 1})
-    frame.to_csv("pairs.csv", index=False)
-    ingest("pairs.csv", "links.zarr", pairs=["i", "j"], rows=one, label="alike", drop=["apart"])
-    ingest("pairs.csv", "apart.zarr", pairs=["i", "j"], rows=one, value="apart", drop=["alike"])
-    links, apart_at = (
-        {"pairs": "links.zarr/pairs", "similar": "links.zarr/y"},
-        {"kind": "observed", "matrix": "apart.zarr"},
-    )
-    for method, truth, at in (("rfd", links, "links.zarr/pairs"), ("smerf", {"distances": apart_at}, "apart.zarr")):
-        for features, is_told in ((one, False), (other, True)):
-            spec = {"format": 1, "method": method, "output": "f.zarr", "input": {"features": f"{features}/X", **truth}}
-            for work in (partial(stage_inputs, Spec.from_dict(spec), "job"), partial(FITS[method], f"{features}/X")):
-                told = told_in(work)
-                assert len(told) == is_told
-                assert all(re.search(naming(at, "`distforest ingest --rows b.zarr/X`"), one) for one in told)
-    assert told_of_named_pairs("links.zarr/pairs", [f"{fewer}/X"]) == ""

@@ -15,7 +15,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 from distforest.errors import InputError, SpecError
-from distforest.growth import packs, parts
+from distforest.growth import parts
 from distforest.jobs import on_dask, rounds
 from distforest.jobs.cluster import Here
 from distforest.jobs.on_dask import OnDask
@@ -341,7 +341,7 @@ def test_an_error_of_a_part_is_the_error_of_the_job(
         run_in_parts(spec_of(store, tmp_path), OnDask(client), 3, 25)
 
 
-PHASES = ("open_part", "sums_of_part", "packet_of", "descend_pack", "after commit_tree")
+PHASES = ("open_part", "tally_part", "packet_of", "descend_pack", "after commit_tree")
 """One of each kind: rows are read, they answer, they move, nodes are finished, and a tree is committed."""
 
 
@@ -353,7 +353,7 @@ class DyingPhase(distributed.WorkerPlugin):
 
     def setup(self, worker: distributed.Worker) -> None:
         name = self.phase.removeprefix("after ")
-        self.home: Any = next(home for home in (parts, packs, rounds) if vars(home).get(name))
+        self.home: Any = next(home for home in (parts, rounds) if vars(home).get(name))
         self.name, self.sound = name, getattr(self.home, name)
         calls: list[None] = []
         sound: Callable[..., Any] = self.sound

@@ -12,7 +12,7 @@ import pytest
 from distforest.errors import MemoryLimitError
 from distforest.growth.cuts.sums import RowBlock
 from distforest.growth.methods import sampling
-from distforest.growth.stored_rows import StoredRows
+from distforest.growth.passes import StoredRows
 from distforest.jobs.cluster import Here
 from distforest.jobs.plan import IMPORTED_BYTES, LEAST_ROWS_BUDGET, Size, check_memory, projected_bytes, within
 from distforest.jobs.preview import preview

@@ -23,7 +23,7 @@ from distforest.jobs.on_dask import OnDask
 from distforest.jobs.question import Question
 from distforest.jobs.score import Scored
 from distforest.jobs.score_spec import ScoreSpec
-from distforest.service.leading import score_result
+from distforest.service.running import score_result
 from distforest.sources import array_files
 from distforest.sources.arrays import open_array
 from distforest.sources.sparse_store import write_sparse

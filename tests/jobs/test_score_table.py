@@ -225,7 +225,7 @@ def test_words_of_other_countries(home: Path) -> None:
     answered("plain.csv", "plain.out.csv", "apply", QueryOptions())
     pd.testing.assert_frame_equal(read("german.out.csv"), read("plain.out.csv"))
     for form in (None, "sen=%d.%m.%Y"):
-        named = ("'sen'", "'seen'?") if form else ("'seen'", "'01.02.2024'", "`date_format='seen=%d/%m/%Y'`")
+        named = ("'sen'", "'seen'") if form else ("'seen'", "'01.02.2024'", "`date_format='seen=%d/%m/%Y'`")
         with pytest.raises(InputError, match=naming("german.csv: ", *named)):
             answered("german.csv", "none.csv", "apply", QueryOptions(text=replace(options, date_format=form)))
 

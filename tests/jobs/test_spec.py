@@ -99,6 +99,8 @@ def test_a_spec_that_says_the_least_has_the_defaults() -> None:
         "strict": False,
         "max_bytes": None,
         "priority": 0,
+        "resources": None,
+        "queue": None,
     }
 
 

@@ -28,7 +28,7 @@ from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import GrowTask, Options, fit, grow_shard, survey
 from distforest.jobs.versions import VERSIONS_HERE
-from distforest.service.leading import LeadTask, lead
+from distforest.service.running import LeadTask, lead
 from distforest.sources.staging import Staged
 from distforest.stores.claims import Claim
 from distforest.stores.folder import Folder

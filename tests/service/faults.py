@@ -29,7 +29,7 @@ from distributed import Scheduler, get_worker
 from distforest.errors import CancelledJobError
 from distforest.growth.problem import Problem
 from distforest.jobs import merge, score, stop, train
-from distforest.service import jobs, leading, lease, running
+from distforest.service import jobs, lease, running
 from distforest.stores import building
 from distforest.stores.folder import Folder
 from tests.jobs.faults import growths
@@ -284,8 +284,8 @@ def install_in_tasks(site: Site) -> None:
     around(merge, "merge_rows", merging)
     around(merge, "write_rows", chunks)
     around(score, "answer_rows", scoring)
-    around(leading, "lead", leads)
-    around(leading._ProgressReport, "__call__", tells)
+    around(running, "lead", leads)
+    around(running._ProgressReport, "__call__", tells)
 
 
 def around(holder: Any, name: str, wrapper: Callable[..., Any]) -> None:

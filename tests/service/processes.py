@@ -197,14 +197,8 @@ class Cluster:
 
     def start_scheduler(self, port: int | None = None) -> Program:
         """Start a scheduler, whether or not another one is there."""
-        ours = (
-            "--host",
-            "127.0.0.1",
-            "--port",
-            str(self.port if port is None else port),
-            "--dashboard-address",
-            "127.0.0.1:0",
-        )
+        at = str(self.port if port is None else port)
+        ours = ("--host", "127.0.0.1", "--port", at, "--dashboard-address", "127.0.0.1:0")
         preloads = ("--preload", faults.__name__, "--preload", "distforest.service")
         root = ("--job-root", str(self.root), *self.options)
         name = f"scheduler-{len(self.schedulers)}"

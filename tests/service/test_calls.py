@@ -71,7 +71,7 @@ def test_each_call_is_one_operation():
         ("events", {"id": ID, "after": 3}),
         ("remove", named),
         ("health", {}),
-        ("list", {"states": (), "skip": 0, "limit": None}),
+        ("list", {"states": (), "skip": 0}),
     ]
 
 

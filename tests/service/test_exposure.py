@@ -15,7 +15,7 @@ import dask.config
 import pytest
 from distributed import Scheduler, Security
 
-from distforest.service.exposure import PAGES_CERTIFICATE, expiries, open_address
+from distforest.service.checkup import PAGES_CERTIFICATE, expiries, open_address
 from tests.messages import naming
 from tests.service.processes import make_certificates
 from tests.service.test_service import in_a_service
@@ -86,7 +86,7 @@ def test_a_service_warns_of_an_open_port(
 LOGGING = """
 import logging
 import distributed
-from distforest.service.json_logs import log_as_json
+from distforest.service import log_as_json
 log_as_json()
 log_as_json()
 logging.getLogger("distforest").info("trees %d to %d\\nare committed", 0, 7, extra={"job": "nightly"})

@@ -15,6 +15,7 @@ from distributed import Security
 from prometheus_client.parser import text_string_to_metric_families
 
 from distforest.service import metrics
+from distforest.service.checkup import Disk
 from distforest.service.job import Job
 from distforest.service.metrics import Metrics
 from distforest.service.registry import JOB_STATES, Registry
@@ -38,19 +39,22 @@ class PaperService:
         self.scheduler = SimpleNamespace(workers=self.workers, worker_ttl=300.0, security=Security())
         self.asked: list[str] = []
 
-    def run(self, function: Any, workers: list[str], on_error: str) -> dict[str, int | None]:
+    def run(self, function: Any, _what: Any, workers: list[str], on_error: str) -> dict[str, Disk]:
         self.asked += workers
-        return dict.fromkeys(workers, 5 << 30)
+        return dict.fromkeys(workers, Disk("/s", None, 5 << 30))
 
     def about(self) -> dict[str, Any]:
-        return {"heartbeat": time.time() - 60, "started": 100.0, "workers": 3, "threads": 6}
+        root = self.registry.root
+        return {"job_root": root, "heartbeat": time.time() - 60, "started": 100.0, "workers": 3, "threads": 6}
 
     def listed(self) -> list[dict[str, Any]]:
         return [state_of("a", state="RUNNING"), state_of("b", state="FAILED"), state_of("c", state="RUNNING")]
 
 
 def exposed(service: PaperService) -> dict[tuple[str, ...], float]:
-    text = asyncio.run(service.meters.exposed(service, service)).decode()
+    is_working = service.failure is None
+    asking = service.meters.exposed(service.about(), service.listed(), is_working, service.scheduler, service)
+    text = asyncio.run(asking).decode()
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     return {(sample.name.removeprefix("distforest_"), *sample.labels.values()): sample.value for sample in samples}
 

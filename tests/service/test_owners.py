@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from distforest.errors import ConflictError
-from distforest.service import claims
 from distforest.service.jobs import JobService
 from distforest.service.registry import Registry
 from distforest.sources.arrays import write_array
@@ -171,7 +170,7 @@ def test_a_job_that_the_store_does_not_take_in_owns_nothing(root: str, monkeypat
             raise OSError(28, "No space left on device")
 
         with monkeypatch.context() as patch:
-            patch.setattr(claims.Claim, "take", refuse)
+            patch.setattr(Claim, "take", refuse)
             with refused(await ask("submit", spec=spec_text("a"), id="a"), "JobError") as faults:
                 assert "No space left" in faults[0]
         assert Registry(root).ids() == []

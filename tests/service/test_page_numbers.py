@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distforest.service.page import facts, words
-from distforest.service.page.measured import N_AT_ONCE, N_BINS, N_LATEST, ChartColumns, Measurements
+from distforest.service.page import words
+from distforest.service.page.measured import N_AT_ONCE, N_BINS, N_LATEST, ChartColumns, Measurements, charts
 from tests.service.page_server import PlayedService, job_of, result_of
 
 NOW = 10_000.0
@@ -84,20 +84,20 @@ def test_phases_count_trees_only_where_they_are_trees() -> None:
 
 
 def test_facts_leave_out_what_is_not_known() -> None:
-    waiting = dict(facts.facts_of_job(job_of(submitted=NOW - 5)))
+    waiting = dict(words.facts_of_job(job_of(submitted=NOW - 5)))
     assert {"Started", "Ended", "Took", "Runs for"}.isdisjoint(waiting)
     done = job_of(state="SUCCEEDED", submitted=NOW - 50, started=NOW - 40, ended=NOW - 10, worked=30.0)
-    assert dict(facts.facts_of_job(done))["Took"] == "30.00 s"
-    assert "Workers" not in dict(facts.facts_of_job(done))
+    assert dict(words.facts_of_job(done))["Took"] == "30.00 s"
+    assert "Workers" not in dict(words.facts_of_job(done))
 
 
 def test_results_of_a_fit_and_of_a_score() -> None:
-    fitted = dict(facts.of_result({**result_of(500), "n_grown": 20}))
+    fitted = dict(words.facts_of_result({**result_of(500), "n_grown": 20}))
     assert fitted["Trees"] == "500, 20 of them in the last run"
     assert fitted["Peak memory"] == "71.0 MiB in a worker"
-    scored = dict(facts.of_result({"output": "/s.zarr", "digest": "9f", "arrays": {"distance": [2000, 3]}}))
+    scored = dict(words.facts_of_result({"output": "/s.zarr", "digest": "9f", "arrays": {"distance": [2000, 3]}}))
     assert scored == {"Output": "/s.zarr", "Digest": "9f", "Array distance": "2,000 x 3"}
-    assert facts.of_result(None) == []
+    assert words.facts_of_result(None) == []
 
 
 # --- charts -----------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_trees_that_are_missing_leave_a_gap() -> None:
         (6, 1.5, 300),
         (7, 1.5, 300),
     ]
-    seconds, memory = facts.charts(columns.told())
+    seconds, memory = charts(columns.told())
     assert (seconds.summary, memory.greatest) == ("median 1.00 s, 500.00 ms to 1.50 s", "300 B")
     assert [(trees.first, share, value) for trees, share, value in seconds.bars][1:3] == [
         (1, 1 / 3, "500.00 ms"),
@@ -139,10 +139,10 @@ def test_trees_that_are_missing_leave_a_gap() -> None:
 
 
 def test_a_chart_without_numbers_is_left_out() -> None:
-    assert facts.charts([]) == []
+    assert charts([]) == []
     columns = ChartColumns(2)
     columns.add(tree_event(0, 1, 2.0))
-    assert [chart.title for chart in facts.charts(columns.told())] == ["Seconds per tree"]
+    assert [chart.title for chart in charts(columns.told())] == ["Seconds per tree"]
 
 
 # --- what is read --------------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from distforest.command_line.job_reports import reported
@@ -25,6 +24,7 @@ from distforest.service import lease as leases
 from distforest.service import registry as registries
 from distforest.service.lease import Lease, died
 from distforest.service.registry import Registry, UnreadableError, check_id
+from distforest.stores.claims import born_at
 from tests.messages import naming
 from tests.service.jobs_on_paper import event, spec_text, state_of
 
@@ -225,7 +225,7 @@ def test_a_dead_process_is_told_from_a_living_one() -> None:
     assert not died({**own, "born": own["born"] - 1.0, "boot": "elsewhere"})
     assert not died({"boot": own["boot"]})
     with subprocess.Popen([sys.executable, "-c", ""]) as child:
-        born = psutil.Process(child.pid).create_time()
+        born = born_at(child.pid)
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         assert died({**own, "pid": child.pid, "born": born})  # a zombie
     assert died({**own, "pid": child.pid, "born": born})

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from distforest import SMERF
-from distforest.errors import InputError, JobError
+from distforest.errors import InputError
 from distforest.forest.sealed.artifact import decoded_bytes, open_forest, read_manifest
 from distforest.service import reporting
 from distforest.service.reporting import MOST_KEPT, Reports, ReportTask, report_there
@@ -94,9 +94,3 @@ def test_a_job_without_a_forest_has_no_report(result: Any) -> None:
     job: Any = {"id": "one", "state": "RUNNING", "result": result}
     with pytest.raises(InputError, match=naming("one ", "RUNNING", "report")):
         asyncio.run(Reports().of_job(job, [], cast("Client", None)))
-
-
-def test_nobody_waits_for_a_worker() -> None:
-    reporting._check_workers(2, float("inf"))
-    with pytest.raises(JobError, match="worker"):
-        reporting._check_workers(0, float("inf"))

@@ -21,10 +21,10 @@ from distforest.jobs.shards import Receipt
 from distforest.jobs.stop import SIGN, Stop
 from distforest.service import running
 from distforest.service.job import SAVING_BEAT, Job
-from distforest.service.leading import TOPIC, event_of
 from distforest.service.policy import Policy
+from distforest.service.records import wrong_in_state
 from distforest.service.registry import ENDS, JOB_STATES, Registry
-from distforest.service.running import ClosingError, ServiceContext, WorkerWatch
+from distforest.service.running import TOPIC, ClosingError, ServiceContext, WorkerWatch, event_of
 from distforest.service.watching import Watching
 from distforest.stores.folder import Folder
 from tests.messages import naming
@@ -43,7 +43,7 @@ def test_a_job_counts_its_revisions_and_events() -> None:
     job.set(state="RUNNING")
     job.count("retries")
     job.note("started", "it has started", first=1)
-    assert (job.state["revision"], job.state["retries"], job.n_events) == (2, 1, 5)
+    assert (job.state["revision"], job.state["retries"]) == (2, 1)
     assert job.is_at_work
     assert not job.has_ended
 
@@ -83,13 +83,13 @@ def test_progress_becomes_phase_rate_and_state() -> None:
 def test_a_job_waits_for_workers_from_whatever_it_did(registry: Registry) -> None:
     job = Job(state_of(state="MERGING"))
     job.attend(2)
-    assert job.n_events == 0
+    assert job._unsaved == []
     job.attend(0)
     job.attend(0)
     assert job.state["state"] == "WAITING_FOR_WORKERS"
     job.attend(1)
     assert job.state["state"] == "MERGING"
-    assert job.n_events == 2
+    assert len(job._unsaved) == 2
     job.end("FAILED", "why", error={"kind": "JobError", "message": "why"})
     job.attend(0)
     assert (job.state["state"], job.state["remaining"], job.state["ended"] > 0) == ("FAILED", None, True)
@@ -264,7 +264,12 @@ def test_receipts_and_lost_tasks_are_told(registry: Registry) -> None:
     job = Job(state_of(state="RUNNING"))
     job.note(**event_of(Receipt(4, 7, "trees.npz", 1.5, 1000)))
     job.note(**event_of(Lost("grow: trees 0 to 3 was lost")))
-    told, aside = said(job, registry)
+    for first, worker in ((8, "tcp://a:1"), (12, "tcp://a:1"), (16, "tcp://b:1")):
+        job.note(**event_of(Receipt(first, first + 3, "trees.npz", 1.5, 1000), worker))
+    grown = {"tcp://a:1": {"trees": 8, "seconds": 3.0}, "tcp://b:1": {"trees": 4, "seconds": 1.5}}
+    assert job.state["grown_by"] == grown
+    assert wrong_in_state(job.state) is None
+    told, aside = said(job, registry)[:2]
     assert (told["event"], "trees 4 to 7 " in told["message"]) == ("trees", True)
     assert [told[name] for name in ("first", "last", "seconds", "peak_bytes")] == [4, 7, 1.5, 1000]
     assert aside["event"] == "quarantine"
@@ -296,7 +301,7 @@ def test_lost_workers_and_repeated_tasks_are_told_to_the_jobs_that_they_concern(
     ]
     assert " 2 " in lost_worker["message"]
     assert "300 MiB" in memory["message"]
-    assert (other.state["lost_workers"], other.n_events) == (0, 0)
+    assert (other.state["lost_workers"], other._unsaved) == (0, [])
     progress = asdict(Progress("ask", 3, 9, 1.0))
     watching.log_event(TOPIC, {"job": "a", **progress})
     watching.log_event(TOPIC, {"job": "gone", **progress})

@@ -352,7 +352,7 @@ def test_a_process_elsewhere_is_alive_by_the_clock_of_the_store(
 ) -> None:
     claim = Claim(f"{store.place('elsewhere')}/out.zarr", "the first")
     with monkeypatch.context() as patch:
-        patch.setattr(claims, "_machine", lambda: "elsewhere")
+        patch.setattr(claims, "machine", lambda: "elsewhere")
         claim.take()
     other = Claim(claim.output, "the second")
     with pytest.raises(ConflictError, match=naming(claim.output, "the first", "30 s")):

@@ -9,7 +9,9 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from functools import partial
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +20,7 @@ import numpy as np
 import pytest
 from distributed import Scheduler
 
-from distforest.errors import SpecError
+from distforest.errors import InputError, SpecError
 from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN
 from distforest.service import jobs
@@ -26,6 +28,7 @@ from distforest.service import lease as leases
 from distforest.service.job import Job
 from distforest.service.jobs import JobService, ServiceLimits
 from distforest.service.policy import Policy
+from distforest.service.queues import QUEUES
 from distforest.service.registry import ENDS, Registry, check_id
 from distforest.sources.arrays import write_array
 from distforest.stores.folder import Folder
@@ -37,8 +40,10 @@ Ask = Callable[..., Awaitable[dict[str, Any]]]
 
 def in_a_service(root: str, use: Callable[[JobService, Ask], Awaitable[None]], **given: Any) -> None:
     """Run a test in a scheduler with a service, which is closed at the end."""
-    policy = Policy(**{name: value for name, value in given.items() if name != "max_running"})
-    limits = ServiceLimits(max_running=given.get("max_running", 4))
+    limits = ServiceLimits(
+        **{field.name: given.pop(field.name) for field in fields(ServiceLimits) if field.name in given}
+    )
+    policy = Policy(**given)
 
     async def main() -> None:
         async with Scheduler(host="127.0.0.1", port=0, dashboard=False, dashboard_address="127.0.0.1:0") as scheduler:
@@ -100,7 +105,7 @@ def test_jobs_are_taken_in_kept_cancelled_resumed_and_removed(root: str) -> None
         await reached(lambda: service.job("a")["state"] == "WAITING_FOR_WORKERS")
         assert (await ask("resume", id="a"))["job"]["state"] == "WAITING_FOR_WORKERS"
         answer = await ask("events", id="a", after=2)
-        assert [event["n"] for event in answer["events"]] == list(range(3, service.jobs["a"].n_events + 1))
+        assert [event["n"] for event in answer["events"]] == list(range(3, len(answer["events"]) + 3))
         assert await ask("remove", id="b") == {"id": "b"}
         listed = await ask("list")
         assert [job["id"] for job in listed["jobs"]] == ["a"]
@@ -144,7 +149,7 @@ def test_who_resumes_a_job_at_once_waits_for_its_thread(root: str, monkeypatch: 
         await ask("cancel", id="a")
         await reached(lambda: service.job("a")["state"] == "CANCELLED" and not service._running)
         ending = service._running["a"] = asyncio.get_running_loop().create_future()
-        ending.add_done_callback(partial(service._run_ended, "a"))
+        ending.add_done_callback(partial(service._make_room, "a"))
         with monkeypatch.context() as patch:
             patch.setattr(jobs, "CLOSING_SECONDS", 0.0)
             for name in ("resume", "remove"):
@@ -214,6 +219,50 @@ def test_jobs_of_a_higher_priority_start_first(root: str) -> None:
             last = name
 
     in_a_service(root, use, max_running=1)
+
+
+@pytest.mark.slow
+def test_a_queue_limits_its_jobs_and_a_file_of_the_root_changes_it(root: str, caplog: pytest.LogCaptureFixture) -> None:
+    limits = Path(root) / QUEUES
+
+    async def use(service: JobService, ask: Ask) -> None:
+        with refused(await ask("submit", spec=spec_text("a", run={"queue": "daily"})), "SpecError") as faults:
+            assert re.match(naming("run.queue: 'daily'", "nightly"), *faults)
+        for name in "abc":
+            await ask("submit", spec=spec_text(name, run={"queue": "nightly"}), id=name)
+        await reached(lambda: service.job("c")["waiting"] == "waiting for queue nightly: 2 of 2 running")
+        await ask("submit", spec=spec_text("d"), id="d")  # is not held back
+        for name in "abd":
+            await reached(lambda name=name: service.job(name)["state"] == "WAITING_FOR_WORKERS")
+        limits.write_text("[nightly]\nmax-running = 'two'\n")
+        await reached(lambda: "is not followed" in caplog.text)
+        assert service.job("c")["state"] == "QUEUED"
+        limits.write_text("[nightly]\nmax-running = 3\n[daily]\nmax-running = 0\n")
+        await reached(lambda: service.job("c")["state"] == "WAITING_FOR_WORKERS")
+        await ask("submit", spec=spec_text("e", run={"queue": "daily"}), id="e")
+        await reached(lambda: service.job("e")["waiting"] == "waiting for queue daily: 0 of 0 running")
+        limits.unlink()
+        await ask("cancel", id="a")
+        await reached(lambda: service.job("a")["state"] == "CANCELLED" and "a" not in service._running)
+        with refused(await ask("resume", id="a", changes={"run.queue": "daily"}), "SpecError") as faults:
+            assert re.match(naming("run.queue: 'daily'"), *faults)
+
+    with pytest.raises(InputError, match=naming("nightly=2")):
+        in_a_service(root, use, queues=("nightly=2",))
+    in_a_service(root, use, queues=("nightly:max-running=2",))
+
+
+def test_only_owners_and_operators_change_jobs_if_the_service_says_so(root: str) -> None:
+    async def use(_service: JobService, ask: Ask) -> None:
+        await ask("submit", spec=spec_text("a"), id="a", owner="ada")
+        await ask("submit", spec=spec_text("b"), id="b")
+        for call, name, who in product(("cancel", "resume", "remove"), "ab", ("charles", None)):
+            with refused(await ask(call, id=name, owner=who), "ConflictError") as faults:
+                assert re.match(naming(name, "ada" if name == "a" else "nobody"), *faults)
+        assert "job" in await ask("cancel", id="a", owner="ada")
+        assert "job" in await ask("cancel", id="b", owner="root")
+
+    in_a_service(root, use, owners_only=True, operators=("root",))
 
 
 def test_a_job_has_an_owner_that_a_list_can_show(root: str) -> None:

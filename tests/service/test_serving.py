@@ -160,11 +160,11 @@ class OrderedCluster:
 def test_a_service_that_is_ended_closes_before_its_workers_which_are_not_told_as_lost(monkeypatch):
     cluster = OrderedCluster()
 
-    async def started(_job_root, _machine):
+    async def started(**_arguments):
         return cluster
 
-    monkeypatch.setattr(serving, "_start_cluster", started)
-    serving.serve("jobs", serving.Machine(), lambda _place: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr(serving, "LocalCluster", started)
+    serving.serve("jobs", lambda *_place: signal.raise_signal(signal.SIGTERM))
     assert cluster.closed == ["service", "workers"]
 
 
@@ -205,5 +205,5 @@ def test_a_folder_that_takes_no_files_of_workers_is_told_before_anything_starts(
         dask.config.set({"temporary-directory": str(tmp_path / "a file")}),
         pytest.raises(JobError, match=naming(tmp_path / "a file")),
     ):
-        serving.serve(str(tmp_path / "jobs"), serving.Machine(), lambda _: None)
+        serving.serve(str(tmp_path / "jobs"), lambda *_: None)
     assert not (tmp_path / "jobs").exists()

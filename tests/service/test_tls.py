@@ -75,14 +75,9 @@ def done(secured: Secured) -> dict[str, Any]:
 def test_the_owner_of_a_job_is_the_name_in_the_certificate(secured: Secured, done: dict[str, Any]) -> None:
     assert done["owner"] == "client"
     own = secured.folder / "tls"
-    files = {
-        "tls_ca_file": own / "ca.pem",
-        "tls_client_cert": own / "ada.pem",
-        "tls_client_key": own / "ada-key.pem",
-    }
-    ada = Service(
-        secured.address, Security(require_encryption=True, **{name: str(path) for name, path in files.items()})
-    )
+    files = {"tls_ca_file": "ca.pem", "tls_client_cert": "ada.pem", "tls_client_key": "ada-key.pem"}
+    known = {name: str(own / file) for name, file in files.items()}
+    ada = Service(secured.address, Security(require_encryption=True, **known))
     spec = Spec.from_dict(Iris(secured.folder).spec("hers", n_trees=3)).to_json()
     assert ada.submit(spec, "hers", owner="charles")["job"]["owner"] == "ada"
     secured.succeeded("hers")

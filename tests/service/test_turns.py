@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from distforest.service import turns
+from distforest.service import watching as turns
 from distforest.service.job import Job
-from distforest.service.turns import Turns
+from distforest.service.watching import Turns
 from tests.messages import naming
 from tests.service.jobs_on_paper import state_of
 
@@ -49,7 +49,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Any:
     def told(found: Any, job: str = "a", seconds: float = 2 * turns.PATIENCE) -> str | None:
         own, now = Turns(), 1000.0
         for moment in (now, now + seconds):
-            monkeypatch.setattr("distforest.service.turns.time.monotonic", lambda moment=moment: moment)
+            monkeypatch.setattr("distforest.service.watching.time.monotonic", lambda moment=moment: moment)
             own.look(found)
         return own.why(job)
 
@@ -100,7 +100,7 @@ def test_workers_that_take_no_task_are_told_of(told: Any) -> None:
 def test_without_workers_nobody_waits_for_busy_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does it count when some are back."""
     own, clock = Turns(), iter(range(1000, 2000, 2))
-    monkeypatch.setattr("distforest.service.turns.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr("distforest.service.watching.time.monotonic", lambda: float(next(clock)))
     for _ in range(10):
         own.look(scheduler(unrunnable=(task("a"),)))
         assert own.why("a") is None
@@ -110,7 +110,7 @@ def test_without_workers_nobody_waits_for_busy_ones(monkeypatch: pytest.MonkeyPa
 
 def test_it_does_not_look_more_often_than_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     own = Turns()
-    monkeypatch.setattr("distforest.service.turns.time.monotonic", lambda: 1000.0)
+    monkeypatch.setattr("distforest.service.watching.time.monotonic", lambda: 1000.0)
     own.look(scheduler(Worker()))
     own.look(None)
 

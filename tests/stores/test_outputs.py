@@ -31,13 +31,12 @@ KINDS = {
     ANSWERS_KIND: {"zarr.json": {"forest": "0", "answer": "distance", "complete": True}, "distance/c": "1"},
     "unfinished answers": {"zarr.json": {"forest": "0", "answer": "apply", "complete": False}},
     ARRAYS_KIND: {"zarr.json": {"type": "arrays", "version": 1, "arrays": ["X", "y"]}, "X/c": "1", "y/c": "1"},
-    "a simulation": {"zarr.json": {"type": "simulation", "arrays": ["X"], "asked": {}}, "X/c": "1"},
     "unfinished arrays": {"zarr.json": {"type": "unfinished"}, "X/c": "1"},
 }
 OF_KIND = {
     **dict.fromkeys((FOREST_KIND, "an unfinished forest"), FOREST_KIND),
     **dict.fromkeys((ANSWERS_KIND, "unfinished answers"), ANSWERS_KIND),
-    **dict.fromkeys((ARRAYS_KIND, "a simulation", "unfinished arrays"), ARRAYS_KIND),
+    **dict.fromkeys((ARRAYS_KIND, "unfinished arrays"), ARRAYS_KIND),
 }
 OTHERS: dict[str, tuple[dict[str, Any], str]] = {
     "files": ({"a": "1", "b": "1", "c": "1", "d": "1", "e": "1"}, "folder with a, b, c and 2 more"),

@@ -27,9 +27,10 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.growth.cuts.blocks import Where
 from distforest.growth.cuts.category_orders import REFERENCES, rank_by_distances
-from distforest.growth.cuts.criteria import Cuts, Steady, compare_rows, furthest_of, median_of
+from distforest.growth.cuts.criteria import Steady, compare_rows, furthest_of, median_of
 from distforest.growth.cuts.mean_distance import SumRoom, scan_candidate
 from distforest.growth.cuts.ordering import order_values
+from distforest.growth.cuts.scan import Cuts
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
@@ -50,19 +51,11 @@ BATCH_ROWS = 1 << 16
 
 @dataclass(frozen=True)
 class AbsoluteDistance(Steady):
-    """z_ij = |y_i - y_j|; gains in `Cuts` are distances.
+    """z_ij = |y_i - y_j|; gains in `Cuts` are distances."""
 
-    Attributes
-    ----------
-    targets
-        The target y_i of each row, shape (n_rows,).
-    places_missing
-        As in `distforest.growth.cuts.criteria.Gini`.
-    """
-
-    targets: Floats
+    targets: Floats  # the target y_i of each row, shape (n_rows,)
     unit: float = 1.0
-    places_missing: bool = False
+    places_missing: bool = False  # as in `distforest.growth.cuts.criteria.Gini`
 
     @classmethod
     def of(cls, vectors: Floats, weights: Int32s | None = None) -> Self:
@@ -125,25 +118,16 @@ def _distances_to_references(starts: Ints, targets: Floats) -> Where:
 
 
 class RankRoom(NamedTuple):
-    """Working arrays for the sums of a node.
+    """Working arrays for the sums of a node."""
 
-    Attributes
-    ----------
-    sums
-        The sums of each row, for one candidate at a time.
-    targets, fixed
-        The target of each row of a node, and the same in the node's fixed point.
-    by_target, rank
-        The rows in the order of their targets, and the place of each of them there.
-    tree
-        The Fenwick tree: sums of w and of w y, of which entry e holds those of the ranks e - (e & -e) to e - 1.
-    """
-
-    sums: SumRoom
+    sums: SumRoom  # the sums of each row, for one candidate at a time
+    # targets, fixed: the target of each row of a node, and the same in the node's fixed point
     targets: Floats
     fixed: Ints
+    # by_target, rank: the rows in the order of their targets, and the place of each of them there
     by_target: Ints
     rank: Int32s
+    # the Fenwick tree: sums of w and of w y, of which entry e holds those of the ranks e - (e & -e) to e - 1
     tree: Ints
 
 

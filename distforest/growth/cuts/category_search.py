@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from distforest.forest.frontier import Frontier, pick
-from distforest.growth.cuts.criteria import GAIN_ROUNDING
 from distforest.growth.cuts.histograms import columns_read, count_among_all
 from distforest.growth.cuts.merged_rows import CategoriesRead
-from distforest.growth.grower import values_on
+from distforest.growth.cuts.scan import GAIN_ROUNDING
+from distforest.growth.cuts.search import values_on
 from distforest.sources.binned_table import BinnedTable
 from distforest.sources.source import Projections, offsets, taken
 
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from distforest.growth.cuts.criteria import Criterion, Cuts
-    from distforest.growth.grower import Limits
+    from distforest.growth.cuts.criteria import Criterion
+    from distforest.growth.cuts.scan import Cuts
+    from distforest.growth.cuts.search import Limits
     from distforest.sources.source import Floats, Int32s, Ints, Source
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from distforest.growth.cuts.blocks import Where
 from distforest.growth.cuts.category_orders import rank_by_distances
-from distforest.growth.cuts.criteria import BestSoFar, Cuts
+from distforest.growth.cuts.criteria import BestSoFar
 from distforest.growth.cuts.mean_distance import (
     SumRoom,
     digits,
@@ -30,6 +30,7 @@ from distforest.growth.cuts.mean_distance import (
     scale_of,
     scan_distances,
 )
+from distforest.growth.cuts.scan import Cuts
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 

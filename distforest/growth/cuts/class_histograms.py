@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier, Nodes, longest_of
-from distforest.growth.cuts.criteria import Cuts, Gini, gini_gain, keep_best, note_missing
+from distforest.growth.cuts.criteria import Gini, gini_gain
 from distforest.growth.cuts.histograms import (
     N_CODES,
     NO_CODE,
@@ -22,9 +22,9 @@ from distforest.growth.cuts.histograms import (
     code_of_missing,
     columns_read,
     count_among_all,
-    place_of,
 )
-from distforest.growth.grower import Limits, values_on
+from distforest.growth.cuts.scan import Cuts, keep_best, note_missing
+from distforest.growth.cuts.search import Limits, values_on
 from distforest.jit import borrowing, kernel
 from distforest.sources.binned import MISSING_CODE, BinnedSource
 from distforest.sources.source import Floats, Int32s, Ints, Projections
@@ -341,6 +341,14 @@ def lay_bins(sums: NDArray[np.int32], missing: int, of_node: LabelledNode, room:
             places.code[place] = MISSING_CODE if e < shift else e - shift
             weight[place], squares[place], mixed[place] = own, own_squares, own_mixed
     return place + 1
+
+
+@borrowing
+def place_of(b: int, missing: int) -> float:
+    """The value of bin b: its number, or if it holds the missing ones, inf if they are on the right, -inf if left."""
+    if b == MISSING_CODE and missing != STAY:
+        return np.inf if missing == RIGHT else -np.inf
+    return np.float64(b)
 
 
 @borrowing

@@ -1,4 +1,4 @@
-"""Two clusters: the criterion of cuts without a ground truth (URerF, section 3)."""
+"""Two clusters: the criterion of cuts without a ground truth (URerF, section 3), and its searches."""
 
 from __future__ import annotations
 
@@ -7,20 +7,29 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
-from distforest.growth.cuts.category_clusters import cut_categories, judge_categories
-from distforest.growth.cuts.cluster_scores import EQUAL_BIC, FAST_BIC, TWO_MEANS, CandidateCuts, ClusterScoring
-from distforest.growth.cuts.companions import Companions, Judges
-from distforest.growth.cuts.criteria import Cuts, Steady, Turn
+from distforest.forest.frontier import Nodes, longest_of, pick
+from distforest.growth.cuts.category_search import CategorySearch
+from distforest.growth.cuts.companions import (
+    NO_COLUMN,
+    Companions,
+    Judges,
+    cut_categories,
+    judge_categories,
+    keep_places,
+    place_categories,
+)
+from distforest.growth.cuts.criteria import Criterion, Steady, Turn
 from distforest.growth.cuts.fences import LEFT_OUT, MARGIN
-from distforest.growth.cuts.gaussians import cut_clusters, judge_cuts
-from distforest.growth.cuts.mixture import part_mixture
+from distforest.growth.cuts.gaussians import cut_clusters, judge_cuts, part_mixture
 from distforest.growth.cuts.random_cuts import Places
-from distforest.growth.cuts.two_means import EQUAL_GAINS
+from distforest.growth.cuts.scan import Cuts
+from distforest.growth.cuts.search import Limits, judge_and_cut, values_on
+from distforest.growth.cuts.two_means import EQUAL_BIC, EQUAL_GAINS, FAST_BIC, TWO_MEANS, CandidateCuts, ClusterScoring
 from distforest.growth.cuts.witnesses import Witnesses
 from distforest.growth.rng import Keys
-from distforest.jit import borrowing
-from distforest.sources.arrays import is_complete
-from distforest.sources.source import Floats, Ints
+from distforest.jit import borrowing, kernel
+from distforest.sources.arrays import ArraySource, is_complete, project_array
+from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, Source, taken
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,18 +41,10 @@ MCLUST_BIC = "mclust_bic"
 
 
 class JudgedCandidates(NamedTuple):
-    """One cut of each candidate in each node, and the margin that it needed if it is at random.
+    """One cut of each candidate in each node, and the margin that it needed if it is at random."""
 
-    Attributes
-    ----------
-    cuts
-        The cuts.
-    left_out
-        As in `distforest.growth.cuts.fences`, shape (width, n_nodes).
-    """
-
-    cuts: CandidateCuts
-    left_out: Floats
+    cuts: CandidateCuts  # the cuts
+    left_out: Floats  # as in `distforest.growth.cuts.fences`, shape (width, n_nodes)
 
 
 @dataclass(frozen=True)
@@ -52,32 +53,17 @@ class TwoClusters(Steady):
 
     Rows that lack a value are left out of the judgement. A score is a sum over the rows that have one: the less of them
     a candidate has, the less its cut gains. A score that is no gain, as ``relative`` says, is scaled to all rows.
-
-    Attributes
-    ----------
-    score
-        ``"two_means"``, ``"fast_bic"``, ``"equal_bic"`` or ``"mclust_bic"``.
-    relative
-        Whether a score is that of two clusters less that of one.
-    at_random
-        Whether a candidate is cut at a random place that leaves `MARGIN` of the rows on either side, and is scored from
-        the values within its fences; otherwise it is cut at its best place.
-    witnesses
-        Features that confirm a cut, if any.
-    places
-        The places where candidates are cut in this attempt, if at random.
-    companions
-        What judges columns of categories, if there are any.
-    judges
-        What the companions say of the rows of the nodes that are cut, if a candidate is a column of categories.
     """
 
-    score: str
-    relative: bool = True
+    score: str  # ``"two_means"``, ``"fast_bic"``, ``"equal_bic"`` or ``"mclust_bic"``
+    relative: bool = True  # whether a score is that of two clusters less that of one
+    # whether a candidate is cut at a random place that leaves `MARGIN` of the rows on either side, and is scored from
+    # the values within its fences; otherwise it is cut at its best place
     at_random: bool = False
-    witnesses: Witnesses | None = None
-    places: Places | None = None
-    companions: Companions | None = None
+    witnesses: Witnesses | None = None  # features that confirm a cut, if any
+    places: Places | None = None  # the places where candidates are cut in this attempt, if at random
+    companions: Companions | None = None  # what judges columns of categories, if there are any
+    # what the companions say of the rows of the nodes that are cut, if a candidate is a column of categories
     judges: Judges | None = None
     unit: float = 1.0
 
@@ -173,12 +159,7 @@ def spread_first(left_out: Floats, margin: float, scores: Floats) -> None:
 
 
 @borrowing
-def choose(
-    of_candidates: CandidateCuts,
-    is_sum: bool,
-    weight: Ints,
-    cuts: Cuts,
-) -> None:
+def choose(of_candidates: CandidateCuts, is_sum: bool, weight: Ints, cuts: Cuts) -> None:
     """Choose the candidate of the largest score of each node; of scores that differ by rounding, the first.
 
     Rounding is a share `EQUAL_GAINS` of the terms of a score: of the score itself where it is a sum of squares, else of
@@ -194,3 +175,115 @@ def choose(
             if scores[k, node] > -np.inf and scores[k, node] >= least:
                 cuts.candidate[node], cuts.threshold[node], cuts.gain[node] = k, thresholds[k, node], scores[k, node]
                 break
+
+
+CACHE_CELLS = 1 << 15
+"""Projected values (float64) of nodes that are cut together; a larger node is cut alone."""
+
+
+def project_and_cut_clusters(
+    source: ArraySource, criterion: TwoClusters, frontier: Frontier, projections: Projections, limits: Limits
+) -> tuple[Cuts, Floats]:
+    """The fused twin of `judge_and_cut` for projections of an array and the best cut of each node."""
+    cuts, picked = Cuts.none(frontier.n_nodes), np.empty(len(frontier.rows))
+    cut_as_projected(
+        *(source.values, frontier.nodes, frontier.weight, projections),
+        *(criterion.scoring(limits.min_samples_leaf), cuts, picked),
+    )
+    return cuts, picked
+
+
+@kernel
+def cut_as_projected(
+    array: Float32s,
+    nodes: Nodes,
+    weight: Ints,
+    projections: Projections,
+    scoring: ClusterScoring,
+    cuts: Cuts,
+    picked: Floats,
+) -> None:
+    """`project_array`, `cut_clusters` of the best candidate only, `choose` and `pick`; a few nodes at a time."""
+    (starts, rows, in_bag), (_, offset, columns, weights) = nodes, projections
+    n_nodes, width = weight.shape[0], (offset.shape[0] - 1) // weight.shape[0]
+    room = np.empty(max(CACHE_CELLS, width * longest_of(starts)))
+    first = 0
+    while first < n_nodes:
+        begin, last = starts[first], first + 1
+        while last < n_nodes and width * (starts[last + 1] - begin) <= CACHE_CELLS:
+            last += 1
+        end = starts[last]
+        values = room[: width * (end - begin)].reshape(width, end - begin)
+        own_starts = starts[first : last + 1] - begin
+        candidates = offset[width * first : width * last + 1]
+        project_array(array, rows[begin:end], own_starts, candidates, columns, weights, values)
+        of_candidates = CandidateCuts(np.empty((width, last - first)), np.empty((width, last - first)))
+        cut_clusters(own_starts, in_bag[begin:end], values, scoring, True, of_candidates)
+        of_nodes = Cuts(
+            cuts.candidate[first:last], cuts.threshold[first:last], cuts.gain[first:last], cuts.missing[first:last]
+        )
+        choose(of_candidates, scoring.score == TWO_MEANS, weight[first:last], of_nodes)
+        pick(own_starts, values, of_nodes.candidate, picked[begin:end])
+        first = last
+
+
+class CompanionSearch(CategorySearch):
+    """`judge_and_cut` that cuts columns of categories by the places that their companions give them."""
+
+    def __call__(
+        self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
+    ) -> tuple[Cuts, Floats]:
+        """The best cut of each node, and the value of each row on the chosen candidate: its place, or a number."""
+        which = self.of_categories(projections)
+        if not which.any():
+            return judge_and_cut(source, criterion, frontier, projections, limits)
+        assert isinstance(criterion, TwoClusters) and criterion.companions  # noqa: S101, PT018  (bound to each other)
+        some = criterion.judged_on(frontier) if limits.min_samples_leaf == 1 else frontier
+        values = source.project(some.rows, some.starts, projections)
+        drawn = criterion.companions.drawn(some, self.own(projections, which))
+        judges = criterion.companions.judges(some, drawn)
+        place_categories(some.starts, some.weights, self.n_codes, judges, values)
+        cuts = replace(criterion, judges=judges).cut(some, values, limits.min_samples_leaf)
+        places = np.empty(len(some.rows))
+        pick(some.starts, values, cuts.candidate, places)
+        if some is frontier:
+            return cuts, places
+        picked = values_on(source, frontier, projections, cuts)
+        chosen = which[cuts.candidate.clip(0), np.arange(frontier.n_nodes)] & (cuts.candidate >= 0)
+        if chosen.any():
+            (of_all, rows), (judged, judged_rows) = frontier.take(chosen), some.take(chosen)
+            nodes, candidates = np.flatnonzero(chosen), cuts.candidate[chosen]
+            codes = source.project(judged.rows, judged.starts, taken(projections, nodes, candidates))[0]
+            of_chosen = criterion.companions.judges(of_all, drawn.chosen(nodes, candidates))
+            picked[rows] = self.places(of_all, of_chosen, picked[rows], (judged, codes, places[judged_rows]))
+        return cuts, picked
+
+    def places(
+        self, frontier: Frontier, judges: Judges, codes: Floats, judged: tuple[Frontier, Floats, Floats]
+    ) -> Floats:
+        """The places of the categories of all rows, shape (n_rows,): those from rows that have judged, if there are.
+
+        Parameters
+        ----------
+        frontier, judges, codes
+            All rows, what companions say of them, and their categories.
+        judged
+            The rows of the same nodes that have judged, their categories and places.
+        """
+        places = codes.copy()
+        place_categories(frontier.starts, frontier.weights, self.n_codes, judges, places[np.newaxis])
+        some, some_codes, some_places = judged
+        keep_places(some.starts, some_codes, some_places, frontier.starts, codes, self.n_codes, places)
+        return places
+
+    @property
+    def n_codes(self) -> int:
+        """Most categories of a column."""
+        return int(self.n_categories.max())
+
+    def own(self, projections: Projections, which: NDArray[np.bool_]) -> Int32s:
+        """The column of each candidate that is a column of categories, else `NO_COLUMN`, shape (width, n_nodes)."""
+        own = np.full(which.T.size, NO_COLUMN, np.int32)
+        flat = which.T.reshape(-1)
+        own[flat] = projections.columns[projections.offset[:-1][flat]]
+        return np.ascontiguousarray(own.reshape(which.T.shape).T)

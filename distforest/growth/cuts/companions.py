@@ -6,30 +6,113 @@ other columns that is drawn as sums of numbers are,
 
     s_i = sum over its columns c of a_c x_ic,
 
-where x_ic is a number, or the sign of a category (`distforest.growth.cuts.category_signs`). A category's place in a
-node is the mean of s over its rows, and cuts part these places. How a cut is judged is in
-`distforest.growth.cuts.category_clusters`.
+where x_ic is a number, or a random sign of a category, so that about half of a column's categories stand against the
+others. A sign stands for an interval of width 2 about it, as a rounded number stands for one: `BLUR` is the variance
+within. So two columns of categories that say the same agree as two columns of numbers would, and not without any error.
+
+A category's place in a node is the mean of s over its rows, and a cut puts the categories whose place is at most a
+threshold on the left side. Let b be the blur of the companion, n_k, p_k and SS_k as in
+`distforest.growth.cuts.gaussians` for the s on side k, and a the number of categories of the node. With the score of
+that module, as score(SS_0, SS_1, SS_2), a cut scores
+
+::
+
+    two_means    score(SS_0, SS_1, SS_2)
+    a BIC        score(SS_0 + n b, SS_1 + n_1 b, SS_2 + n_2 b) - n log(p_1^3 + p_2^3) - 2 (a - 1) log 2
+
+A number is judged by its own values. A category has none, so it is taken for what is seen of a hidden number u that is
+uniform: u below one place is one side, u above it the other, which leaves the share p_1^3 + p_2^3 of its variance. The
+gains of two clusters in two independent coordinates, u and s, add up, but the shares of the clusters are paid for once.
+This is the second term. The third describes which of the 2^(a-1) ways to part a categories in two it is: s has ordered
+them, and would also order, and explain, many categories that say nothing of it. So two halves that say nothing of s
+score about as a uniform number does that is cut in its middle, 0 but for penalties; two that say all of a companion of
+halves gain n log 4 more.
+
+In the order of places the best cut of ``two_means`` is the best of all subsets (Fisher, On grouping for maximum
+homogeneity, 1958). The BICs also look at the shares, so their best cut in this order may not be the best of all; it
+nearly is.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
 from distforest.forest.frontier import Nodes, longest_of
 from distforest.growth.cuts.category_orders import number_categories, tally_for
-from distforest.growth.cuts.category_signs import BLUR, CategoryNumbers, derive_keys, number_at
 from distforest.growth.cuts.fences import MARGIN, fences_of
-from distforest.growth.draws.column_weights import column_at
-from distforest.growth.draws.columns import COLUMN_TRIES, Oblique
+from distforest.growth.cuts.gaussians import LEAST_VARIANCE, score_of
+from distforest.growth.cuts.ordering import order_values
+from distforest.growth.cuts.two_means import EQUAL_GAINS, TWO_MEANS, CandidateCuts, ClusterScoring
+from distforest.growth.draws.columns import COLUMN_TRIES, Oblique, column_at
 from distforest.growth.rng import Keys, mix, unit
-from distforest.jit import kernel
-from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, taken
+from distforest.jit import borrowing, kernel
+from distforest.sources.schema import MAX_CATEGORIES
+from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, offsets, taken
 
 if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier
+
+BLUR = 1.0 / 3.0
+"""Variance of a uniform variable on an interval of width 2, which a sign stands for (Sheppard's correction)."""
+
+
+class CategoryNumbers(NamedTuple):
+    """Numbers of categories that do not depend on their codes: categories count as their first rows come."""
+
+    start: Ints  # where the numbers of each column begin, shape (n_columns + 1,); a column of numbers has none
+    number: Int32s  # the number of each code of each column, shape (M,)
+
+    @classmethod
+    def none(cls, n_columns: int) -> Self:
+        """No numbers, as no column holds categories."""
+        return cls(np.zeros(n_columns + 1, np.int64), np.empty(0, np.int32))
+
+    @classmethod
+    def of(cls, matrix: Float32s, n_categories: Int32s) -> Self:
+        """The numbers for features, shape (n_rows, n_columns), of which some columns hold codes."""
+        numbers = cls(offsets(n_categories), np.full(int(n_categories.sum()), -1, np.int32))
+        number_codes(matrix, numbers)
+        return numbers
+
+
+@kernel
+def number_codes(matrix: Float32s, numbers: CategoryNumbers) -> None:
+    """numbers.number[start[c] + code] = how many other codes of column c come before it, row by row; -1 for none."""
+    start, number = numbers
+    for c in range(matrix.shape[1]):
+        n = 0
+        for r in range(matrix.shape[0] if start[c + 1] > start[c] else 0):
+            value = matrix[r, c]
+            if value == value and number[start[c] + np.int64(value)] < 0:
+                number[start[c] + np.int64(value)] = n
+                n += 1
+
+
+@kernel
+def derive_keys(keys: Keys, first: int, derived: Keys) -> None:
+    """derived[f] = mix(keys[f] + first)."""
+    for f in range(keys.shape[0]):
+        derived[f] = mix(keys[f] + np.uint64(first))
+
+
+@borrowing
+def sign_of(key: np.uint64, column: int, number: int) -> float:
+    """+1 or -1 for a category of a column, by its number."""
+    return 1.0 if unit(key, column * MAX_CATEGORIES + number) < 0.5 else -1.0
+
+
+@borrowing
+def number_at(value: float, column: int, key: np.uint64, numbers: CategoryNumbers) -> float:
+    """The sign of a category, NaN if it is missing; a number of a column of numbers as it is."""
+    first = numbers.start[column]
+    if numbers.start[column + 1] == first or value != value:
+        return value
+    return sign_of(key, column, numbers.number[first + np.int64(value)])
+
 
 FIRST_COMPANION = 1 << 37
 """Added, with the attempt, to a node's stream, to get the stream that draws companions."""
@@ -39,47 +122,28 @@ NO_COLUMN = -1
 
 
 class Judges(NamedTuple):
-    """What judges the columns of categories among the candidates of some nodes.
+    """What judges the columns of categories among the candidates of some nodes."""
 
-    Attributes
-    ----------
-    scores
-        s of each row, shape (width, n_rows); NaN where it or the row's category is missing, and for other candidates.
-    blur
-        The variance within the intervals that signs stand for, the sum of a_c^2 `BLUR` over the columns of categories
-        that the companion reads, shape (width, n_nodes); NaN for other candidates.
-    fences
-        The numbers beyond which s is stray, shape (2, width, n_nodes); infinite if none is.
-    n_places
-        How many categories of the node have a place, shape (width, n_nodes), as `place_categories` counts them.
-    """
-
+    # s of each row, shape (width, n_rows); NaN where it or the row's category is missing, and for other candidates
     scores: Floats
+    # the variance within the intervals that signs stand for, the sum of a_c^2 `BLUR` over the columns of categories
+    # that the companion reads, shape (width, n_nodes); NaN for other candidates
     blur: Floats
-    fences: Floats
+    fences: Floats  # the numbers beyond which s is stray, shape (2, width, n_nodes); infinite if none is
+    # how many categories of the node have a place, shape (width, n_nodes), as `place_categories` counts them
     n_places: Ints
 
 
 @dataclass(frozen=True)
 class Companions:
-    """Companions of columns of categories, one for each candidate that is one.
+    """Companions of columns of categories, one for each candidate that is one."""
 
-    Attributes
-    ----------
-    matrix, numbers
-        The features, shape (n_rows, n_columns), and the numbers of their categories.
-    draw
-        Draws sums of columns; the coefficient of a column of categories has a standard deviation of 1.
-    fenced
-        Whether stray values of s do not judge.
-    keys
-        The streams that draw companions in this attempt, shape (n_nodes,); None before an attempt.
-    """
-
+    # matrix, numbers: the features, shape (n_rows, n_columns), and the numbers of their categories
     matrix: Float32s
     numbers: CategoryNumbers
-    draw: Oblique
-    fenced: bool
+    draw: Oblique  # draws sums of columns; the coefficient of a column of categories has a standard deviation of 1
+    fenced: bool  # whether stray values of s do not judge
+    # the streams that draw companions in this attempt, shape (n_nodes,); None before an attempt
     keys: Keys | None = None
 
     def attempted(self, keys: Keys, attempt: int) -> Companions:
@@ -107,20 +171,11 @@ class Companions:
 
 
 class Drawn(NamedTuple):
-    """Companions that are drawn.
+    """Companions that are drawn."""
 
-    Attributes
-    ----------
-    own
-        The column of categories that a companion is for, or `NO_COLUMN`, shape (width, n_nodes).
-    signs
-        The stream of each companion's signs, shape (n_nodes, width).
-    sums
-        The columns of each companion and their coefficients, node by node; one that is `NO_COLUMN` does not count.
-    """
-
-    own: Int32s
-    signs: Keys
+    own: Int32s  # the column of categories that a companion is for, or `NO_COLUMN`, shape (width, n_nodes)
+    signs: Keys  # the stream of each companion's signs, shape (n_nodes, width)
+    # the columns of each companion and their coefficients, node by node; one that is `NO_COLUMN` does not count
     sums: Projections
 
     def chosen(self, nodes: Ints, candidates: Int32s) -> Drawn:
@@ -241,3 +296,157 @@ def keep_places(
         for r in range(some_starts[f], some_starts[f + 1]):
             if not np.isnan(some_codes[r]):
                 known[np.int64(some_codes[r])] = np.nan
+
+
+@kernel
+def judge_categories(
+    starts: Ints, weights: Int32s, places: Floats, judges: Judges, scoring: ClusterScoring, cuts: CandidateCuts
+) -> None:
+    """Fill the scores of ``cuts`` from their thresholds, for columns of categories; -inf where a threshold is NaN.
+
+    Values of s beyond the fences count in the weight of their side, and not in the score.
+    """
+    for f in range(starts.shape[0] - 1):
+        first, last = starts[f], starts[f + 1]
+        for k in range(places.shape[0]):
+            if not np.isnan(judges.blur[k, f]):
+                x, s, w = places[k, first:last], judges.scores[k, first:last], weights[first:last]
+                fences = judges.fences[0, k, f], judges.fences[1, k, f]
+                of_candidate = judges.blur[k, f], judges.n_places[k, f]
+                cuts.scores[k, f] = score_places(x, s, w, fences, cuts.thresholds[k, f], of_candidate, scoring)
+
+
+@borrowing
+def score_places(
+    places: Floats,
+    scores: Floats,
+    weights: Int32s,
+    fences: tuple[float, float],
+    threshold: float,
+    of_candidate: tuple[float, int],
+    scoring: ClusterScoring,
+) -> float:
+    """The score of a threshold; -inf where a side is empty or too light. s is taken about its first value."""
+    n_left, n_right, sum_left, sum_right, origin = np.int64(0), np.int64(0), 0.0, 0.0, np.nan
+    beyond_left, beyond_right = np.int64(0), np.int64(0)
+    for r in range(places.shape[0]):
+        if np.isnan(scores[r]) or np.isnan(places[r]):
+            continue
+        is_left, is_stray = places[r] <= threshold, scores[r] < fences[0] or scores[r] > fences[1]
+        if is_stray:
+            beyond_left += weights[r] if is_left else 0
+            beyond_right += 0 if is_left else weights[r]
+            continue
+        if n_left == 0 and n_right == 0:
+            origin = scores[r]
+        if is_left:
+            n_left += weights[r]
+            sum_left += weights[r] * (scores[r] - origin)
+        else:
+            n_right += weights[r]
+            sum_right += weights[r] * (scores[r] - origin)
+    too_light = min(n_left + beyond_left, n_right + beyond_right) < scoring.min_leaf
+    if np.isnan(threshold) or n_left == 0 or n_right == 0 or too_light:
+        return -np.inf
+    mean_left, mean_right, within_left, within_right = sum_left / n_left, sum_right / n_right, 0.0, 0.0
+    for r in range(places.shape[0]):
+        if np.isnan(places[r]) or not fences[0] <= scores[r] <= fences[1]:
+            continue
+        if places[r] <= threshold:
+            within_left += weights[r] * ((scores[r] - origin) - mean_left) ** 2
+        else:
+            within_right += weights[r] * ((scores[r] - origin) - mean_right) ** 2
+    n = n_left + n_right
+    square = within_left + within_right + (mean_right - mean_left) ** 2 * (n_left / n) * n_right
+    return blurred(scoring, n_left, n, within_left, within_right, square, of_candidate[0], of_candidate[1])
+
+
+@borrowing
+def blurred(
+    scoring: ClusterScoring,
+    n_left: int,
+    n: int,
+    within_left: float,
+    within_right: float,
+    square: float,
+    blur: float,
+    n_places: int,
+) -> float:
+    """The score of a cut of ``n_places`` categories from SS_1, SS_2 and SS_0 of s; -inf if all s are equal."""
+    if not square > 0.0:
+        return -np.inf
+    if scoring.score == TWO_MEANS:
+        return score_of(scoring, n_left, n, within_left, within_right, square, True)
+    varies = min(within_left, within_right) > LEAST_VARIANCE * square
+    left, right = within_left + n_left * blur, within_right + (n - n_left) * blur
+    score = score_of(scoring, n_left, n, left, right, square + n * blur, blur > 0.0 or varies)
+    share = n_left / n
+    return score - n * math.log(share**3 + (1.0 - share) ** 3) - 2.0 * (n_places - 1) * math.log(2.0)
+
+
+@kernel
+def cut_categories(
+    starts: Ints, weights: Int32s, places: Floats, judges: Judges, scoring: ClusterScoring, cuts: CandidateCuts
+) -> None:
+    """Fill ``cuts`` with the cut of the best score between two places, for columns of categories; the lowest of equals.
+
+    No s is beyond a fence.
+    """
+    longest = longest_of(starts)
+    order, above, seen = np.empty(longest, np.int64), np.empty((3, longest + 1)), np.empty(longest)
+    keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
+    for f in range(starts.shape[0] - 1):
+        first, last = starts[f], starts[f + 1]
+        for k in range(places.shape[0]):
+            if np.isnan(judges.blur[k, f]):
+                continue
+            for r in range(first, last):
+                seen[r - first] = np.nan if np.isnan(judges.scores[k, r]) else places[k, r]
+            n = order_values(seen[: last - first], order, keys, spare)
+            s, w = judges.scores[k, first:last], weights[first:last]
+            of_candidate = judges.blur[k, f], judges.n_places[k, f]
+            cut = scan_places(seen, s, w, order[:n], of_candidate, scoring, above)
+            cuts.thresholds[k, f], cuts.scores[k, f] = cut
+
+
+@borrowing
+def scan_places(
+    places: Floats,
+    scores: Floats,
+    weights: Int32s,
+    order: Ints,
+    of_candidate: tuple[float, int],
+    scoring: ClusterScoring,
+    above: Floats,
+) -> tuple[float, float]:
+    """Threshold and score of the best cut in the order of places; -inf where there is none.
+
+    ``above[:, e]`` becomes the weight, the mean and SS of s from place e of the order on, s about its first value.
+    """
+    threshold, best, last = np.nan, -np.inf, order.shape[0]
+    if last == 0:
+        return threshold, best
+    origin = scores[order[0]]
+    for q in range(3):
+        above[q, last] = 0.0
+    for e in range(last - 1, -1, -1):
+        w, off = weights[order[e]], (scores[order[e]] - origin) - above[1, e + 1]
+        above[0, e] = above[0, e + 1] + w
+        step = off * w / above[0, e]
+        above[1, e] = above[1, e + 1] + step
+        above[2, e] = above[2, e + 1] + w * off * (off - step)
+    n, n_left, mean, within = np.int64(above[0, 0]), np.int64(0), 0.0, 0.0
+    slack = EQUAL_GAINS * (above[2, 0] if scoring.score == TWO_MEANS else float(n))
+    for e in range(last):
+        place, before = places[order[e]], places[order[max(e - 1, 0)]]
+        if place > before and n_left >= scoring.min_leaf and n - n_left >= scoring.min_leaf:
+            score = blurred(scoring, n_left, n, within, above[2, e], above[2, 0], of_candidate[0], of_candidate[1])
+            if score > best + slack:
+                middle = before + (place - before) / 2.0
+                threshold, best = middle if middle < place else before, score
+        w, off = weights[order[e]], (scores[order[e]] - origin) - mean
+        n_left += w
+        step = off * w / n_left
+        mean += step
+        within += w * off * (off - step)
+    return threshold, best

@@ -7,11 +7,9 @@ further cut has the observed on the left and the missing on the right. If a crit
 not in S: they do not count in the gain.
 The criteria differ in how P is computed. Here it is computed in closed form, from labels (Gini) or from vectors
 (variance); from a matrix, in `distforest.growth.cuts.mean_distance`.
-Every P is an exact integer (fixed point), so a cut does not depend on the order of the rows.
-
-The largest gain wins, then the candidate drawn first, then the missing on the right, then the lowest threshold, of
-which `ALL_OBSERVED` is the highest. Gains that differ by rounding are equal. The sums of the two sides are added first,
-so that a cut and its mirror image gain the same.
+Every P is an exact integer (fixed point), so a cut does not depend on the order of the rows. The sums of the two sides are
+added first, so that a cut and its mirror image gain the same. `distforest.growth.cuts.scan` finds the cuts, and says which one
+of equal gain it takes.
 """
 
 from __future__ import annotations
@@ -23,44 +21,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.errors import InputError
-from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier, Nodes, longest_of
-from distforest.forest.missing import ALL_OBSERVED
+from distforest.forest.frontier import Frontier
 from distforest.growth.cuts.category_orders import rank_by_classes, rank_by_vectors
-from distforest.growth.cuts.ordering import order_values
+from distforest.growth.cuts.scan import (
+    GAIN_ROUNDING,
+    ClassGroups,
+    ClassSums,
+    Cuts,
+    Sides,
+    VectorSums,
+    bins_for,
+    cut_rows,
+    gain_of,
+    groups_for,
+    may_gain,
+    most_gain,
+    read_rows,
+)
 from distforest.growth.rng import Keys
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints
-
-GAIN_ROUNDING = 1e-12
-"""A gain below this share of its terms is rounding, and counts as 0; so does a difference of two gains."""
-
-NO_CUT = -1.0
-"""Less than any gain. A cut that gains 0 is a cut, as in CART, since cuts below it may gain."""
-
-
-class Cuts(NamedTuple):
-    """The cut of each node.
-
-    Attributes
-    ----------
-    candidate
-        The chosen candidate, -1 for none, shape (n_nodes,).
-    threshold, gain
-        Its threshold, and its gain in fixed-point units (or `NO_CUT`), shape (n_nodes,).
-    missing
-        The side of the rows that lack its value, shape (n_nodes,); ``STAY`` if they were left out, or there are none.
-    """
-
-    candidate: Int32s
-    threshold: Floats
-    gain: Floats
-    missing: NDArray[np.int8]
-
-    @classmethod
-    def none(cls, n_nodes: int) -> Cuts:
-        """No cut for any node."""
-        sides = np.full(n_nodes, STAY, np.int8)
-        return cls(np.full(n_nodes, -1, np.int32), np.zeros(n_nodes), np.full(n_nodes, NO_CUT), sides)
 
 
 class Turn(NamedTuple):
@@ -159,6 +139,117 @@ class BestSoFar(Steady):
         return found
 
 
+class GiniImpurity(NamedTuple):
+    """P(S) = m^2 - sum_k m_k^2 of the masses m_k of classes, and the weight of each class, shape (n_classes,)."""
+
+    class_weights: Ints
+
+
+@most_gain.of(GiniImpurity)
+def _(impurity: GiniImpurity, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
+    m, squares = sides.m_left + sides.m_right, np.int64(0)
+    for c in range(left.shape[0]):
+        squares += (left[c] + right[c]) * (left[c] + right[c])
+    return (m * m - squares) / m
+
+
+@may_gain.of(GiniImpurity)
+def _(impurity: GiniImpurity, most: float, least: float, sides: Sides, left: Ints, right: Ints) -> bool:  # noqa: ARG001
+    """(most - least) m_L m_R > P(L) m_R + P(R) m_L; what is added on the left is more than all rounding."""
+    m_left, m_right = np.float64(sides.m_left), np.float64(sides.m_right)
+    inside = (
+        np.float64(sides.m_left * sides.m_left - sides.squares_left) * m_right
+        + np.float64(sides.m_right * sides.m_right - sides.squares_right) * m_left
+    )
+    return bool((most - least + 1e-12 * most) * (m_left * m_right) > inside)
+
+
+@gain_of.of(GiniImpurity)
+def _(impurity: GiniImpurity, most: float, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
+    return gini_gain(most, sides.m_left, sides.squares_left, sides.m_right, sides.squares_right)
+
+
+@borrowing
+def gini_gain(whole: float, m_left: int, squares_left: int, m_right: int, squares_right: int) -> float:
+    """P(S)/m - (P(L)/m_L + P(R)/m_R) with P = m^2 - squares; 0 where it is rounding."""
+    inside = (m_left * m_left - squares_left) / m_left + (m_right * m_right - squares_right) / m_right
+    gain = whole - inside
+    return gain if gain > GAIN_ROUNDING * (whole + inside) else 0.0
+
+
+@groups_for.of(GiniImpurity)
+def _(impurity: GiniImpurity, n: int, n_sums: int) -> ClassGroups:  # noqa: ARG001
+    return ClassGroups(np.empty(n, np.int32), np.empty(n, np.int64), np.empty(n, np.int32))
+
+
+@bins_for.of(GiniImpurity)
+def _(impurity: GiniImpurity, n: int, n_sums: int) -> ClassSums:  # noqa: ARG001
+    return ClassSums(np.zeros(n, np.int64), np.zeros((n, n_sums), np.int32))
+
+
+@read_rows.of(GiniImpurity)
+def _(impurity: GiniImpurity, rows: Int32s, weights: Int32s, truth: Int32s, groups: ClassGroups) -> None:
+    for r in range(rows.shape[0]):
+        c = truth[rows[r]]
+        groups.weights[r], groups.codes[r] = weights[r], c
+        groups.masses[r] = weights[r] * impurity.class_weights[c]
+
+
+class SquaredDistance(NamedTuple):
+    """P(S) = 2 (m sum w ||Y||^2 - ||sum w Y||^2), and the least weight of a row, 1."""
+
+    least: int
+
+
+@most_gain.of(SquaredDistance)
+def _(impurity: SquaredDistance, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
+    return np.inf
+
+
+@may_gain.of(SquaredDistance)
+def _(impurity: SquaredDistance, most: float, least: float, sides: Sides, left: Ints, right: Ints) -> bool:  # noqa: ARG001
+    """||m_R L - m_L R||^2 > least m m_L m_R for the sums L and R; what is added on the left is more than all rounding."""
+    m_left, m_right, reach = np.float64(sides.n_left), np.float64(sides.n_right), 0.0
+    for q in range(left.shape[0]):
+        one, other = m_right * np.float64(left[q]), m_left * np.float64(right[q])
+        apart = abs(one - other) + 1e-14 * (abs(one) + abs(other))
+        reach += apart * apart
+    return bool(reach * (1.0 + 1e-9) > least * (m_left + m_right) * (m_left * m_right))
+
+
+@gain_of.of(SquaredDistance)
+def _(impurity: SquaredDistance, most: float, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
+    """m_L m_R / m ||mean_L - mean_R||^2, as sum w ||Y||^2 cancels.
+
+    Rounding is a difference of two fixed-point units, or of the last bits of the means.
+    """
+    m_left, m_right, squared_distance, rounding = sides.n_left, sides.n_right, 0.0, 0.0
+    for q in range(left.shape[0]):
+        mean_left, mean_right = left[q] / m_left, right[q] / m_right
+        squared_distance += (mean_left - mean_right) ** 2
+        rounding += (2.0 + 1e-15 * (abs(mean_left) + abs(mean_right))) ** 2
+    return squared_distance * (m_left * m_right / (m_left + m_right)) if squared_distance > rounding else 0.0
+
+
+@groups_for.of(SquaredDistance)
+@bins_for.of(SquaredDistance)
+def _(impurity: SquaredDistance, n: int, n_sums: int) -> VectorSums:  # noqa: ARG001
+    return VectorSums(np.empty(n, np.int64), np.empty((n, n_sums), np.int64))
+
+
+@read_rows.of(SquaredDistance)
+def _(impurity: SquaredDistance, rows: Int32s, weights: Int32s, truth: Ints, groups: VectorSums) -> None:  # noqa: ARG001
+    for r in range(rows.shape[0]):
+        groups.weights[r] = weights[r]
+        for q in range(truth.shape[1]):
+            groups.sums[r, q] = weights[r] * truth[rows[r], q]
+
+
+def cut_variance(frontier: Frontier, values: Floats, fixed: Ints, rules: tuple[int, bool], cuts: Cuts) -> None:
+    """See `cut_rows`."""
+    cut_rows(frontier.nodes, values, fixed, SquaredDistance(1), fixed.shape[1], rules, cuts)
+
+
 @dataclass(frozen=True)
 class Gini(BestSoFar):
     """z_ij = 1[y_i != y_j], so P(S) = m^2 - sum_k m_k^2: the Gini impurity (SMERF, Proposition 1).
@@ -184,8 +275,9 @@ class Gini(BestSoFar):
         return _differs(frontier, self.codes)
 
     def improve(self, frontier: Frontier, values: Floats, min_leaf: int, cuts: Cuts) -> None:
-        """See `cut_gini`."""
-        cut_gini(frontier.nodes, values, self.codes, self.weights, min_leaf, self.places_missing, cuts)
+        """See `cut_rows`."""
+        rules = min_leaf, self.places_missing
+        cut_rows(frontier.nodes, values, self.truth, self.impurity, self.n_sums, rules, cuts)
 
     def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
         """Replace codes by ranks: see `rank_by_classes`."""
@@ -195,6 +287,26 @@ class Gini(BestSoFar):
     def weights(self) -> Ints:
         """The weight of each class, shape (n_classes,)."""
         return np.ones(self.n_classes, np.int64) if self.class_weights is None else self.class_weights
+
+    @property
+    def truth(self) -> Int32s:
+        """The class of each row."""
+        return self.codes
+
+    @property
+    def impurity(self) -> GiniImpurity:
+        """The impurity."""
+        return GiniImpurity(self.weights)
+
+    @property
+    def n_sums(self) -> int:
+        """How many sums a tally has."""
+        return self.n_classes
+
+    @property
+    def n_dimensions(self) -> int:
+        """In how many dimensions categories are ordered: of two classes, the share of the second one decides."""
+        return 1 if self.n_classes == 2 else self.n_classes
 
 
 @dataclass(frozen=True)
@@ -238,19 +350,39 @@ class Variance(BestSoFar):
         return differs
 
     def improve(self, frontier: Frontier, values: Floats, min_leaf: int, cuts: Cuts) -> None:
-        """See `cut_variance`."""
-        cut_variance(frontier.nodes, values, self.fixed, min_leaf, self.places_missing, cuts)
+        """See `cut_rows`."""
+        cut_variance(frontier, values, self.fixed, (min_leaf, self.places_missing), cuts)
 
     def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
         """Replace codes by ranks: see `rank_by_vectors`."""
         rank_by_vectors(frontier.nodes, self.fixed, n_codes, which, values)
+
+    @property
+    def truth(self) -> Ints:
+        """The vector of each row in fixed point."""
+        return self.fixed
+
+    @property
+    def impurity(self) -> SquaredDistance:
+        """The impurity."""
+        return SquaredDistance(1)
+
+    @property
+    def n_sums(self) -> int:
+        """How many sums a tally has."""
+        return int(self.fixed.shape[1])
+
+    @property
+    def n_dimensions(self) -> int:
+        """In how many dimensions categories are ordered."""
+        return self.n_sums
 
 
 def judging(criterion: Criterion, truth: np.ndarray) -> Gini | Variance:
     """The criterion over rows with this truth."""
     if isinstance(criterion, Gini):
         return replace(criterion, codes=truth)
-    assert isinstance(criterion, Variance)  # noqa: S101  (`distforest.growth.judged_rows` has asked)
+    assert isinstance(criterion, Variance)  # noqa: S101  (`distforest.growth.row_blocks` has asked)
     return replace(criterion, fixed=truth)
 
 
@@ -297,445 +429,3 @@ def compare_rows(starts: Ints, rows: Int32s, values: NDArray[np.int32] | Ints, d
             if values[rows[r]] != first:
                 differs[node] = True
                 break
-
-
-@borrowing
-def keep_best(
-    node: int,
-    candidate: int,
-    below: float,
-    above: float,
-    gain: float,
-    cuts: Cuts,
-) -> None:
-    """Let the cut between the values ``below`` < ``above`` be the node's cut if its gain is the largest so far.
-
-    If ``above`` is infinite it stands for missing values, and the threshold is `ALL_OBSERVED`.
-    """
-    if cuts.candidate[node] >= 0 and gain <= cuts.gain[node] * (1.0 + GAIN_ROUNDING):
-        return
-    middle = below + (above - below) / 2.0
-    cuts.candidate[node] = candidate
-    cuts.gain[node] = gain
-    cuts.threshold[node] = middle if middle < above else below  # rounding must not send the right side left
-    if above == np.inf:
-        cuts.threshold[node] = ALL_OBSERVED
-
-
-@borrowing
-def note_missing(node: int, before: float, side: int, cuts: Cuts) -> None:
-    """Note where a node's cut has its missing rows, if a scan has raised its gain from ``before``."""
-    if cuts.gain[node] > before:
-        cuts.missing[node] = side
-
-
-class Start(NamedTuple):
-    """Where a scan starts: all observed rows are on the right.
-
-    Attributes
-    ----------
-    weight, on_left
-        Weight of all rows that take part, and of those that are on the left, the missing ones.
-    """
-
-    weight: np.int64
-    on_left: np.int64
-
-
-@borrowing
-def start_with(missing: int, weights: Ints, sums: Ints) -> Start:
-    """The start with the missing rows on the side ``missing``; ``STAY`` if they are left out, or there are none.
-
-    ``weights`` and ``sums[:2]`` are those of all rows and of the missing ones, shapes (2,) and (4, n_sums); the rest of
-    ``sums`` is room for the sides.
-    """
-    left, right = sums[2], sums[3]
-    for q in range(sums.shape[1]):
-        left[q] = sums[1, q] if missing == LEFT else 0
-        right[q] = sums[0, q] - (0 if missing == RIGHT else sums[1, q])
-    left_out = weights[1] if missing == STAY else np.int64(0)
-    return Start(weights[0] - left_out, weights[1] if missing == LEFT else np.int64(0))
-
-
-class LabelledRows(NamedTuple):
-    """The rows of a node, as a scan takes them.
-
-    Attributes
-    ----------
-    weights
-        Multiplicity of each row, which is compared with ``min_leaf``, shape (n,).
-    class_weighted
-        The same times the weight of the row's class, of which the sums of a gain are made, shape (n,) or longer.
-    codes
-        Class of each row, shape (n,) or longer.
-    total, sums
-        As `start_with` takes them: plain weights, and class-weighted sums by class.
-    """
-
-    weights: Int32s
-    class_weighted: Ints | Int32s
-    codes: Int32s
-    total: Ints
-    sums: Ints
-
-
-@kernel
-def cut_gini(
-    nodes: Nodes,
-    values: Floats,
-    codes: Int32s,
-    class_weights: Ints,
-    min_leaf: int,
-    places_missing: bool,
-    cuts: Cuts,
-) -> None:
-    """The largest gain with P(S) = m^2 - sum_k m_k^2, updated as rows move from right to left in a candidate's order.
-
-    m and m_k are sums of a row's weight times that of its class; ``min_leaf`` is compared with sums of plain weights.
-    No cut gains more than one that parts all classes, so none is sought after it.
-    """
-    starts, rows, weights = nodes
-    longest, n_classes = longest_of(starts), class_weights.shape[0]
-    order, keys, spare = np.empty(longest, np.int64), np.empty(longest, np.uint64), np.empty(longest, np.uint64)
-    row_codes, class_weighted = np.empty(longest, np.int32), np.empty(longest, np.int64)
-    total, sums = np.empty(2, np.int64), np.empty((4, n_classes), np.int64)
-    for node in range(starts.shape[0] - 1):
-        first, last = starts[node], starts[node + 1]
-        size, of_node = last - first, LabelledRows(weights[first:last], class_weighted, row_codes, total, sums)
-        for r in range(first, last):
-            c = codes[rows[r]]
-            row_codes[r - first], class_weighted[r - first], order[r - first] = (
-                c,
-                weights[r] * class_weights[c],
-                r - first,
-            )
-        add_classes(order[:size], of_node, 0)
-        most = most_gain_of(sums[0])
-        for k in range(values.shape[0]):
-            of_candidate = values[k, first:last]
-            n = order_values(of_candidate, order, keys, spare)
-            cut_labels(node, k, of_candidate, order[:size], n, of_node, (min_leaf, places_missing), cuts)
-            if cuts.gain[node] == most:
-                break
-
-
-@borrowing
-def cut_labels(
-    node: int,
-    candidate: int,
-    values: Floats,
-    order: Ints,
-    n: int,
-    of_node: LabelledRows,
-    rules: tuple[int, bool],
-    cuts: Cuts,
-) -> None:
-    """Scan one candidate, of whose rows the first n of ``order`` are observed and the others missing.
-
-    ``rules`` are the least weight of a side, and whether missing rows are placed.
-    """
-    min_leaf, places_missing = rules
-    add_classes(order[n:], of_node, 1)
-    are_left_out = n == order.shape[0] or not places_missing
-    for turn in range(1 if are_left_out else 2):  # one call, as each call is compiled
-        side = STAY if are_left_out else (LEFT if turn else RIGHT)
-        if turn == 0 or may_gain_gini(cuts.gain[node], order[:n], of_node, side):
-            scan_gini(node, candidate, values, order[:n], of_node, min_leaf, side, cuts)
-
-
-@borrowing
-def add_classes(places: Ints, of_node: LabelledRows, which: int) -> None:
-    """total[which], sums[which, c] = plain weight of rows of a node, and class-weighted sum of those of class c."""
-    total, sums = np.int64(0), of_node.sums[which]
-    for c in range(sums.shape[0]):
-        sums[c] = 0
-    for place in places:
-        total += of_node.weights[place]
-        sums[of_node.codes[place]] += of_node.class_weighted[place]
-    of_node.total[which] = total
-
-
-@borrowing
-def gini_gain(whole: float, m_left: int, squares_left: int, m_right: int, squares_right: int) -> float:
-    """P(S)/m - (P(L)/m_L + P(R)/m_R) with P = m^2 - squares; 0 where it is rounding."""
-    inside = (m_left * m_left - squares_left) / m_left + (m_right * m_right - squares_right) / m_right
-    gain = whole - inside
-    return gain if gain > GAIN_ROUNDING * (whole + inside) else 0.0
-
-
-@borrowing
-def most_gain_of(sums: Ints) -> float:
-    """P(S)/m, the most that a cut can gain, from sums by class."""
-    m, squares = np.int64(0), np.int64(0)
-    for c in range(sums.shape[0]):
-        m += sums[c]
-        squares += sums[c] * sums[c]
-    return (m * m - squares) / m
-
-
-class Squares(NamedTuple):
-    """m and sum_k m_k^2 of all rows that take part, and of the two sides."""
-
-    m: np.int64
-    squares: np.int64
-    m_left: np.int64
-    squares_left: np.int64
-    m_right: np.int64
-    squares_right: np.int64
-
-
-@borrowing
-def squares_of(left: Ints, right: Ints) -> Squares:
-    """The squares of sums by class."""
-    zero = np.int64(0)
-    m_left, m_right, squares, squares_left, squares_right = zero, zero, zero, zero, zero
-    for c in range(left.shape[0]):
-        m_left += left[c]
-        m_right += right[c]
-        squares += (left[c] + right[c]) * (left[c] + right[c])
-        squares_left += left[c] * left[c]
-        squares_right += right[c] * right[c]
-    return Squares(m_left + m_right, squares, m_left, squares_left, m_right, squares_right)
-
-
-@borrowing
-def may_gain_gini(least: float, order: Ints, of_node: LabelledRows, missing: int) -> bool:
-    """Whether `scan_gini` may find a gain above ``least``; where this says no, it does not.
-
-    whole - (P(L)/m_L + P(R)/m_R) > least where (whole - least) m_L m_R > P(L) m_R + P(R) m_L, which takes no division.
-    What is added on the left is more than all rounding.
-    """
-    start_with(missing, of_node.total, of_node.sums)
-    left, right = of_node.sums[2], of_node.sums[3]
-    m, squares, m_left, squares_left, m_right, squares_right = squares_of(left, right)
-    whole = (m * m - squares) / m
-    room = whole - least + 1e-12 * whole
-    if least >= whole:
-        return False
-    for place in order:
-        c, w = of_node.codes[place], np.int64(of_node.class_weighted[place])
-        squares_left += w * (2 * left[c] + w)
-        squares_right -= w * (2 * right[c] - w)
-        left[c] += w
-        right[c] -= w
-        m_left += w
-        m_right -= w
-        on_left, on_right = np.float64(m_left), np.float64(m_right)
-        inside = (
-            np.float64(m_left * m_left - squares_left) * on_right
-            + np.float64(m_right * m_right - squares_right) * on_left
-        )
-        if room * (on_left * on_right) > inside:
-            return True
-    return False
-
-
-@borrowing
-def scan_gini(
-    node: int,
-    candidate: int,
-    values: Floats,
-    order: Ints,
-    of_node: LabelledRows,
-    min_leaf: int,
-    missing: int,
-    cuts: Cuts,
-) -> None:
-    """Move the observed rows of a node from right to left in one candidate's order, with the missing ones on a side.
-
-    If they are on the right, the last cut parts them from all others. Its mirror image gains the same, so it is left
-    out.
-    """
-    weight, n_left = start_with(missing, of_node.total, of_node.sums)
-    left, right = of_node.sums[2], of_node.sums[3]
-    weights, class_weighted, codes, _, _ = of_node
-    m, squares, m_left, squares_left, m_right, squares_right = squares_of(left, right)
-    if m == 0:
-        return
-    whole, most_left = (m * m - squares) / m, weight - min_leaf
-    least, before, at_start = cuts.gain[node], np.nan, cuts.gain[node]
-    for place in order:
-        value = values[place]
-        if value > before and n_left >= min_leaf and n_left <= most_left:
-            gain = gini_gain(whole, m_left, squares_left, m_right, squares_right)
-            if gain > least:
-                keep_best(node, candidate, before, value, gain, cuts)
-                least = cuts.gain[node]
-        before = value
-        n_left += weights[place]
-        c, w = codes[place], np.int64(class_weighted[place])
-        squares_left += w * (2 * left[c] + w)
-        squares_right -= w * (2 * right[c] - w)
-        left[c] += w
-        right[c] -= w
-        m_left += w
-        m_right -= w
-    if missing == RIGHT and n_left >= min_leaf and n_left <= most_left:
-        gain = gini_gain(whole, m_left, squares_left, m_right, squares_right)
-        if gain > least:
-            keep_best(node, candidate, before, np.inf, gain, cuts)
-    note_missing(node, at_start, missing, cuts)
-
-
-class VectorRows(NamedTuple):
-    """The rows of a node, as a scan takes them.
-
-    Attributes
-    ----------
-    rows, weights
-        Row numbers and their multiplicities, shape (n,).
-    fixed
-        The vectors of all rows in fixed point, shape (n_rows, n_dimensions).
-    total, sums
-        As `start_with` takes them: weights, and weighted sums of vectors.
-    """
-
-    rows: Int32s
-    weights: Int32s
-    fixed: Ints
-    total: Ints
-    sums: Ints
-
-
-@kernel
-def cut_variance(
-    nodes: Nodes,
-    values: Floats,
-    fixed: Ints,
-    min_leaf: int,
-    places_missing: bool,
-    cuts: Cuts,
-) -> None:
-    """P(S)/m - P(L)/m_L - P(R)/m_R = m_L m_R / m ||mean_L - mean_R||^2, as sum w ||Y||^2 cancels."""
-    starts, rows, weights = nodes
-    longest = longest_of(starts)
-    order, keys, spare = np.empty(longest, np.int64), np.empty(longest, np.uint64), np.empty(longest, np.uint64)
-    total, sums = np.empty(2, np.int64), np.empty((4, fixed.shape[1]), np.int64)
-    for node in range(starts.shape[0] - 1):
-        first, last = starts[node], starts[node + 1]
-        of_node = VectorRows(rows[first:last], weights[first:last], fixed, total, sums)
-        add_all_vectors(of_node)
-        for k in range(values.shape[0]):
-            n = order_values(values[k, first:last], order, keys, spare)
-            of_candidate = order[: last - first]
-            cut_vectors(node, k, values[k, first:last], of_candidate, n, of_node, (min_leaf, places_missing), cuts)
-
-
-@borrowing
-def add_all_vectors(of_node: VectorRows) -> None:
-    """total[0], sums[0] = weight of the rows of a node, and weighted sum of their vectors."""
-    rows, weights, fixed, total, sums = of_node
-    total[0] = 0
-    for q in range(fixed.shape[1]):
-        sums[0, q] = 0
-    for place in range(rows.shape[0]):
-        total[0] += weights[place]
-        for q in range(fixed.shape[1]):
-            sums[0, q] += weights[place] * fixed[rows[place], q]
-
-
-@borrowing
-def cut_vectors(
-    node: int,
-    candidate: int,
-    values: Floats,
-    order: Ints,
-    n: int,
-    of_node: VectorRows,
-    rules: tuple[int, bool],
-    cuts: Cuts,
-) -> None:
-    """Scan one candidate as `cut_labels` does."""
-    rows, weights, fixed, total, sums = of_node
-    min_leaf, places_missing = rules
-    total[1] = 0
-    for q in range(fixed.shape[1]):
-        sums[1, q] = 0
-    for place in order[n:]:
-        total[1] += weights[place]
-        for q in range(fixed.shape[1]):
-            sums[1, q] += weights[place] * fixed[rows[place], q]
-    are_left_out = n == order.shape[0] or not places_missing
-    for turn in range(1 if are_left_out else 2):  # one call, as each call is compiled
-        side = STAY if are_left_out else (LEFT if turn else RIGHT)
-        if turn == 0 or may_gain_variance(cuts.gain[node], order[:n], of_node, side):
-            scan_variance(node, candidate, values, order[:n], of_node, min_leaf, side, cuts)
-
-
-@borrowing
-def variance_gain(m_left: int, left: Ints, m_right: int, right: Ints) -> float:
-    """m_L m_R / m ||mean_L - mean_R||^2 from the sums of the two sides; 0 where it is rounding.
-
-    Rounding is a difference of two fixed-point units, or of the last bits of the means.
-    """
-    squared_distance, rounding = 0.0, 0.0
-    for q in range(left.shape[0]):
-        mean_left, mean_right = left[q] / m_left, right[q] / m_right
-        squared_distance += (mean_left - mean_right) ** 2
-        rounding += (2.0 + 1e-15 * (abs(mean_left) + abs(mean_right))) ** 2
-    return squared_distance * (m_left * m_right / (m_left + m_right)) if squared_distance > rounding else 0.0
-
-
-@borrowing
-def may_gain_variance(least: float, order: Ints, of_node: VectorRows, missing: int) -> bool:
-    """Whether `scan_variance` may find a gain above ``least``; where this says no, it does not.
-
-    It is above where ||m_R L - m_L R||^2 > least m m_L m_R for the sums L and R of the two sides, which takes no
-    division. What is added on the left is more than all rounding.
-    """
-    rows, weights, fixed, total, sums = of_node
-    weight, m_left = start_with(missing, total, sums)
-    left, right = sums[2], sums[3]
-    for place in order:
-        w = np.int64(weights[place])
-        m_left += w
-        on_left, on_right, reach = np.float64(m_left), np.float64(weight - m_left), 0.0
-        for q in range(fixed.shape[1]):
-            moved = w * fixed[rows[place], q]
-            left[q] += moved
-            right[q] -= moved
-            one, other = on_right * np.float64(left[q]), on_left * np.float64(right[q])
-            apart = abs(one - other) + 1e-14 * (abs(one) + abs(other))
-            reach += apart * apart
-        if reach * (1.0 + 1e-9) > least * np.float64(weight) * (on_left * on_right) and m_left < weight:
-            return True
-    return False
-
-
-@borrowing
-def scan_variance(
-    node: int,
-    candidate: int,
-    values: Floats,
-    order: Ints,
-    of_node: VectorRows,
-    min_leaf: int,
-    missing: int,
-    cuts: Cuts,
-) -> None:
-    """Move the observed rows of a node from right to left in one candidate's order: as `scan_gini`."""
-    rows, weights, fixed, total, sums = of_node
-    weight, m_left = start_with(missing, total, sums)
-    left, right = sums[2], sums[3]
-    m_right = weight - m_left
-    least, before, at_start = cuts.gain[node], np.nan, cuts.gain[node]
-    for place in order:
-        value = values[place]
-        if value > before and m_left >= min_leaf and m_right >= min_leaf:
-            gain = variance_gain(m_left, left, m_right, right)
-            if gain > least:
-                keep_best(node, candidate, before, value, gain, cuts)
-                least = cuts.gain[node]
-        before = value
-        w = np.int64(weights[place])
-        for q in range(fixed.shape[1]):
-            moved = w * fixed[rows[place], q]
-            left[q] += moved
-            right[q] -= moved
-        m_left += w
-        m_right -= w
-    if missing == RIGHT and m_left >= min_leaf and m_right >= min_leaf:
-        gain = variance_gain(m_left, left, m_right, right)
-        if gain > least:
-            keep_best(node, candidate, before, np.inf, gain, cuts)
-    note_missing(node, at_start, missing, cuts)

@@ -8,21 +8,14 @@ data keep the one scale, which costs less.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distforest.forest.frontier import Frontier
-from distforest.growth.cuts.criteria import (
-    GAIN_ROUNDING,
-    Cuts,
-    Steady,
-    Variance,
-    bits_of,
-    cut_variance,
-    median_of,
-)
+from distforest.growth.cuts.criteria import Steady, Variance, bits_of, cut_variance, median_of
+from distforest.growth.cuts.scan import GAIN_ROUNDING, Cuts
 from distforest.sources.source import Floats, Ints
 
 CLOSE = 2.0**-30
@@ -46,30 +39,14 @@ ODD = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True)
 class FarVariance(Steady):
-    """`Variance` with a scale for each node: the node's range fills the bits, or ``radius`` if that is larger.
+    """`Variance` with a scale for each node: the node's range fills the bits, or ``radius`` if that is larger."""
 
-    Attributes
-    ----------
-    vectors
-        Shape (n_rows, n_dimensions).
-    factor
-        As of `Variance`.
-    radius
-        As of `radius_of_most`, so that most values are distinguished as they would be without the far ones.
-    unit
-        Gains in `Cuts` are in units of the distance.
-    heaviest
-        The largest weight of a tree; None: the number of rows.
-    places_missing
-        As in `Gini`.
-    """
-
-    vectors: Floats
-    factor: float
-    radius: float
-    unit: float = 1.0
-    heaviest: int | None = None
-    places_missing: bool = False
+    vectors: Floats  # shape (n_rows, n_dimensions)
+    factor: float  # as of `Variance`
+    radius: float  # as of `radius_of_most`, so that most values are distinguished as they would be without the far ones
+    unit: float = 1.0  # gains in `Cuts` are in units of the distance
+    heaviest: int | None = None  # the largest weight of a tree; None: the number of rows
+    places_missing: bool = False  # as in `Gini`
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether a node holds two different vectors."""
@@ -96,7 +73,7 @@ class FarVariance(Steady):
         """The best cut over candidates that lack the same rows; ``vectors`` has one for each row, NaN for those."""
         cuts, (fixed, units) = Cuts.none(frontier.n_nodes), self._fixed(frontier, vectors)
         places = np.arange(len(fixed), dtype=np.int32)
-        cut_variance(frontier.nodes._replace(rows=places), values, fixed, min_leaf, self.places_missing, cuts)
+        cut_variance(replace(frontier, rows=places), values, fixed, (min_leaf, self.places_missing), cuts)
         return cuts._replace(gain=cuts.gain * units)
 
     def _fixed(self, frontier: Frontier, vectors: Floats) -> tuple[Ints, Floats]:

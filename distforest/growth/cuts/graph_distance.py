@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
-from distforest.growth.cuts.criteria import Cuts, Steady
+from distforest.growth.cuts.criteria import Steady
 from distforest.growth.cuts.earlier_links import CANDIDATE_LANES, add_earlier
 from distforest.growth.cuts.mean_distance import (
     NEARBY_ROWS,
@@ -39,6 +39,7 @@ from distforest.growth.cuts.mean_distance import (
     scan_distances,
 )
 from distforest.growth.cuts.ordering import order_values
+from distforest.growth.cuts.scan import Cuts
 from distforest.jit import borrowing, fetch, kernel
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, offsets
 
@@ -50,21 +51,11 @@ if TYPE_CHECKING:
 
 
 class GraphLinks(NamedTuple):
-    """The links of each row of a level, or of each row of the graph.
+    """The links of each row of a level, or of each row of the graph."""
 
-    Attributes
-    ----------
-    begin
-        Where each row's links begin, and in the end their number, shape (m + 1,).
-    place
-        The place of the other row in the node, or in the graph, ascending for each row, shape (n_links,).
-    distance
-        The distance z_ij of each link, which is not that of rows without a link, shape (n_links,).
-    """
-
-    begin: Ints
-    place: Int32s
-    distance: Float32s
+    begin: Ints  # where each row's links begin, and in the end their number, shape (m + 1,)
+    place: Int32s  # the place of the other row in the node, or in the graph, ascending for each row, shape (n_links,)
+    distance: Float32s  # the distance z_ij of each link, which is not that of rows without a link, shape (n_links,)
 
 
 @dataclass(frozen=True)
@@ -83,28 +74,14 @@ class LevelLinks:
 
 @dataclass(frozen=True)
 class GraphDistance(Steady):
-    """z_ij from the links of a graph; gains in `Cuts` are distances.
+    """z_ij from the links of a graph; gains in `Cuts` are distances."""
 
-    Attributes
-    ----------
-    of_graph
-        The links of all rows, sorted.
-    absent
-        The distance of rows without a link.
-    exponent
-        All distances are below 2^exponent.
-    level
-        The links of the current level.
-    places_missing
-        As in `distforest.growth.cuts.criteria.Gini`.
-    """
-
-    of_graph: GraphLinks
-    absent: float
-    exponent: int
-    level: LevelLinks | None = None
+    of_graph: GraphLinks  # the links of all rows, sorted
+    absent: float  # the distance of rows without a link
+    exponent: int  # all distances are below 2^exponent
+    level: LevelLinks | None = None  # the links of the current level
     unit: float = 1.0
-    places_missing: bool = False
+    places_missing: bool = False  # as in `distforest.growth.cuts.criteria.Gini`
 
     @classmethod
     def of(cls, graph: GraphDistances, largest: float) -> GraphDistance:
@@ -152,29 +129,17 @@ class GraphDistance(Steady):
 
 
 class GraphRoom(NamedTuple):
-    """Working arrays for the sums of a node, and what is the same in all nodes.
+    """Working arrays for the sums of a node, and what is the same in all nodes."""
 
-    Attributes
-    ----------
-    sums
-        The sums of each row and candidate.
-    terms
-        w_j (z_ij - a) of each link of a node, in fixed point.
-    lanes, found
-        Ranks and sums of some candidates, side by side, as `add_earlier` takes them.
-    absent, pattern
-        The distance a of rows without a link, and its bits without the sign.
-    exponent
-        All distances are below 2^exponent.
-    """
-
-    sums: SumRoom
-    terms: Ints
+    sums: SumRoom  # the sums of each row and candidate
+    terms: Ints  # w_j (z_ij - a) of each link of a node, in fixed point
+    # lanes, found: ranks and sums of some candidates, side by side, as `add_earlier` takes them
     lanes: Int32s
     found: Ints
+    # absent, pattern: the distance a of rows without a link, and its bits without the sign
     absent: np.float32
     pattern: np.int64
-    exponent: int
+    exponent: int  # all distances are below 2^exponent
 
 
 # --- the links of a level ----------------------------------------------------------------------------------

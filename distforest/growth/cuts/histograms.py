@@ -1,56 +1,66 @@
-"""Cuts of binned columns by targets: a fused search that reads codes in place of ordering and scanning values.
+"""Cuts of binned columns: a search that reads codes where they lie, in place of values.
 
-A node of many rows is searched through a histogram of each candidate's codes, a small one in the order of its codes.
-Both move the rows in ascending order and with the gains of `distforest.growth.cuts.criteria`, so the cuts are the same.
+In a node of many rows each bin is a group of the scan (`distforest.growth.cuts.scan`); in a small one each row is, in the order
+of its code. Tallies are exact, so the cuts are the same. Gini impurity has a faster search of its own for plain weights
+(`distforest.growth.cuts.class_histograms`).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier, Nodes
-from distforest.growth.cuts.criteria import (
-    Cuts,
-    Variance,
-    VectorRows,
-    add_all_vectors,
-    cut_vectors,
-    keep_best,
-    note_missing,
-    variance_gain,
-)
+from distforest.forest.frontier import Frontier, Nodes, longest_of
 from distforest.growth.cuts.ordering import order_values
-from distforest.growth.grower import Limits, values_on
+from distforest.growth.cuts.scan import (
+    Cuts,
+    add_row,
+    bins_for,
+    clear_group,
+    groups_for,
+    scan_candidate,
+    tallies_for,
+    weigh_node,
+)
+from distforest.growth.cuts.search import Limits, values_on
 from distforest.jit import borrowing, kernel
 from distforest.sources.binned import MISSING_CODE, BinnedSource
 from distforest.sources.source import Floats, Int32s, Ints, Projections
+
+if TYPE_CHECKING:
+    from distforest.growth.cuts.criteria import Gini, Variance
+    from distforest.growth.cuts.scan import Groups, Impurity
 
 Codes = NDArray[np.uint8]
 
 N_CODES = 256
 NO_CODE = 256
 """A code that no value has."""
+_SIDE_BY_SIDE = 128
+"""Rows that are added candidate by candidate, while their lines are in the processor's cache."""
+_ROOM = 1 << 20
+"""Bytes of bins that are held at once, unless one candidate takes more."""
 _FEW = 32
 """Most rows of a node that is searched in the order of its codes."""
 
 
-def cut_codes_by_targets(
-    source: BinnedSource, criterion: Variance, frontier: Frontier, projections: Projections, limits: Limits
+def cut_binned(
+    source: BinnedSource, criterion: Gini | Variance, frontier: Frontier, projections: Projections, limits: Limits
 ) -> tuple[Cuts, Floats]:
-    """`project_and_cut` for targets or vectors and single columns of a binned source."""
-    cuts = best_codes_by_targets(source, criterion, frontier, projections, limits)
+    """`project_and_cut` for single columns of a binned source."""
+    cuts = best_codes(source, criterion, frontier, projections, limits)
     return cuts, values_on(source, frontier, projections, cuts)
 
 
-def best_codes_by_targets(
-    source: BinnedSource, criterion: Variance, frontier: Frontier, projections: Projections, limits: Limits
+def best_codes(
+    source: BinnedSource, criterion: Gini | Variance, frontier: Frontier, projections: Projections, limits: Limits
 ) -> Cuts:
     """The best cut of each node over its candidates, of which each reads a single column, or none and is never cut."""
     cuts, columns, missing = Cuts.none(frontier.n_nodes), columns_read(projections), code_of_missing(source)
-    cut_codes_variance(frontier.nodes, source.codes, columns, criterion.fixed, limits.min_samples_leaf, missing, cuts)
+    codes, truth, impurity = source.codes, criterion.truth, criterion.impurity
+    cut_codes(frontier.nodes, codes, columns, truth, impurity, criterion.n_sums, limits.min_samples_leaf, missing, cuts)
     count_among_all(projections, cuts)
     return cuts
 
@@ -95,90 +105,78 @@ def code_of_missing(source: BinnedSource) -> int:
     return NO_CODE if source.is_complete else MISSING_CODE
 
 
-@borrowing
-def place_of(b: int, missing: int) -> float:
-    """The value of bin b: its number, or if it holds the missing ones, inf if they are on the right, -inf if left."""
-    if b == MISSING_CODE and missing != STAY:
-        return np.inf if missing == RIGHT else -np.inf
-    return np.float64(b)
-
-
 @kernel
-def cut_codes_variance(
+def cut_codes(
     nodes: Nodes,
     codes: Codes,
     columns: ColumnsRead,
-    fixed: Ints,
+    truth: Int32s | Ints,
+    impurity: Impurity,
+    n_sums: int,
     min_leaf: int,
     missing: int,
     cuts: Cuts,
 ) -> None:
-    """As `cut_variance`, over the codes of the columns that each node reads; ``missing`` is no value."""
+    """As `cut_rows`, over the codes of the columns that each node reads; ``missing`` is no value."""
     starts, rows, weights = nodes
-    n_dimensions, total, of_few = fixed.shape[1], np.empty(2, np.int64), np.empty((4, fixed.shape[1]), np.int64)
-    order, coded, keys = np.empty(_FEW, np.int64), np.empty(_FEW), np.empty(_FEW, np.uint64)
-    sides = np.empty((2, n_dimensions), np.int64)
-    filled, sums = np.empty(N_CODES, np.int64), np.empty((N_CODES, n_dimensions), np.int64)
+    longest, rules = longest_of(starts), (min_leaf, True)
+    at_once = max(1, min(longest_of(columns.begin), _ROOM // (8 * N_CODES * (n_sums + 1))))
+    order, coded, keys = np.empty(max(longest, N_CODES), np.int64), np.empty(_FEW), np.empty(_FEW, np.uint64)
+    groups, tallies = groups_for(impurity, longest, n_sums), tallies_for(n_sums)
+    bins, code_of_bin = bins_for(impurity, at_once * N_CODES, n_sums), np.empty(at_once * N_CODES)
+    for place in range(at_once * N_CODES):
+        code_of_bin[place] = np.float64(place % N_CODES)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
-        size, of_node = last - first, VectorRows(rows[first:last], weights[first:last], fixed, total, of_few)
-        own = columns.column[columns.begin[node] : columns.begin[node + 1]]
-        if size <= _FEW and own.shape[0] > 0:
-            add_all_vectors(of_node)
+        own, of_rows, n = columns.column[columns.begin[node] : columns.begin[node + 1]], rows[first:last], last - first
+        most = weigh_node(impurity, of_rows, weights[first:last], truth, groups, order, tallies)
         for k in range(own.shape[0]):
-            column = own[k]
-            if size <= _FEW:
-                for r in range(first, last):
-                    code = codes[rows[r], column]
-                    coded[r - first] = np.nan if code == missing else np.float64(code)
-                n = order_values(coded[:size], order, keys, keys)
-                cut_vectors(node, k, coded[:size], order[:size], n, of_node, (min_leaf, True), cuts)
+            if cuts.gain[node] == most:
+                break
+            if n <= _FEW:
+                for r in range(n):
+                    code = codes[of_rows[r], own[k]]
+                    coded[r] = np.nan if code == missing else np.float64(code)
+                m = order_values(coded[:n], order, keys, keys)
+                scan_candidate(node, k, coded[:n], order[:n], m, groups, impurity, tallies, rules, cuts)
                 continue
-            filled[:] = 0
-            sums[:] = 0
-            for r in range(first, last):
-                b = codes[rows[r], column]
-                filled[b] += weights[r]
-                for q in range(n_dimensions):
-                    sums[b, q] += weights[r] * fixed[rows[r], q]
-            if missing == NO_CODE or filled[missing] == 0:
-                walk_variance(node, k, filled, sums, STAY, min_leaf, sides, cuts)
-                continue
-            for side in (RIGHT, LEFT):
-                walk_variance(node, k, filled, sums, side, min_leaf, sides, cuts)
+            if k % at_once == 0:
+                clear_bins(min(at_once, own.shape[0] - k), bins)
+                add_codes(codes, of_rows, own[k : min(k + at_once, own.shape[0])], groups, bins)
+            m, size = order_bins(bins, k % at_once * N_CODES, missing, order)
+            scan_candidate(node, k, code_of_bin, order[:size], m, bins, impurity, tallies, rules, cuts)
 
 
 @borrowing
-def walk_variance(
-    node: int,
-    candidate: int,
-    filled: Ints,
-    sums: Ints,
-    missing: int,
-    min_leaf: int,
-    sides: Ints,
-    cuts: Cuts,
-) -> None:
-    """`scan_variance` over bins of weight filled[b] and sums of vectors sums[b]; ``missing`` as in `place_of`."""
-    left, right, least = sides[0], sides[1], cuts.gain[node]
-    left[:] = 0
-    right[:] = 0
-    m_left, m_right, before = np.int64(0), np.int64(0), np.nan
-    for b in range(N_CODES):
-        m_right += filled[b]
-        right += sums[b]
-    for step in range(N_CODES):
-        b = (step + MISSING_CODE) % N_CODES if missing == LEFT else step
-        if filled[b] == 0:
-            continue
-        value = place_of(b, missing)
-        if value > before and m_left >= min_leaf and m_right >= min_leaf:
-            gain = variance_gain(m_left, left, m_right, right)
-            if gain > cuts.gain[node]:
-                keep_best(node, candidate, before, value, gain, cuts)
-        before = value
-        left += sums[b]
-        right -= sums[b]
-        m_left += filled[b]
-        m_right -= filled[b]
-    note_missing(node, least, missing, cuts)
+def clear_bins(n_candidates: int, bins: Groups) -> None:
+    """Let the bins of some candidates be empty."""
+    for place in range(n_candidates * N_CODES):
+        clear_group(bins, place)
+
+
+@borrowing
+def add_codes(codes: Codes, rows: Int32s, columns: Int32s, groups: Groups, bins: Groups) -> None:
+    """Add each row to the bins of its codes: that of column columns[k] to bin k * N_CODES + code."""
+    places = rows.view(np.uint32)  # see `distforest.jit`
+    for first in range(0, places.shape[0], _SIDE_BY_SIDE):
+        last = min(first + _SIDE_BY_SIDE, places.shape[0])
+        for k in range(columns.shape[0]):
+            for r in range(first, last):
+                add_row(bins, k * N_CODES + np.int64(codes[places[r], columns[k]]), groups, r)
+
+
+@borrowing
+def order_bins(bins: Groups, first: int, missing: int, order: Ints) -> tuple[int, int]:
+    """Fill ``order`` with the bins of a candidate that hold rows, from bin ``first`` on; that of missing values comes last.
+
+    Returns how many hold values, and how many hold rows.
+    """
+    n = 0
+    for b in range(first, first + N_CODES):
+        if bins.weights[b] > 0 and b - first != missing:
+            order[n] = b
+            n += 1
+    if missing == NO_CODE or bins.weights[first + missing] == 0:
+        return n, n
+    order[n] = first + missing
+    return n, n + 1

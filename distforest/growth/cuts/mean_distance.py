@@ -29,8 +29,9 @@ from distforest.growth.cuts.blocks import (
     pack_blocks,
 )
 from distforest.growth.cuts.category_orders import rank_by_distances
-from distforest.growth.cuts.criteria import GAIN_ROUNDING, Cuts, Steady, keep_best, note_missing
+from distforest.growth.cuts.criteria import Steady
 from distforest.growth.cuts.ordering import order_values
+from distforest.growth.cuts.scan import GAIN_ROUNDING, Cuts, keep_best, note_missing
 from distforest.jit import borrowing, fetch
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
@@ -209,14 +210,7 @@ def rows_differ(first: int, last: int, begin: int, end: int, where: Where, row: 
 
 @borrowing
 def cut_distances(
-    starts: Ints,
-    where: Where,
-    weights: Int32s,
-    values: Floats,
-    min_leaf: int,
-    exponent: int,
-    room: SumRoom,
-    cuts: Cuts,
+    starts: Ints, where: Where, weights: Int32s, values: Floats, min_leaf: int, exponent: int, room: SumRoom, cuts: Cuts
 ) -> None:
     """Find the best of all cuts of all candidates from one pass over the node's block of the matrix.
 
@@ -499,13 +493,7 @@ def wide_sum(values: Int32s, rank: Int32s, limit: np.int32) -> np.int64:
 
 @borrowing
 def scan_distances(
-    node: int,
-    values: Floats,
-    first: int,
-    weights: Int32s,
-    room: SumRoom,
-    min_leaf: int,
-    cuts: Cuts,
+    node: int, values: Floats, first: int, weights: Int32s, room: SumRoom, min_leaf: int, cuts: Cuts
 ) -> None:
     """Scan each candidate's order, with the missing rows left out, or on the right and then on the left."""
     size = weights.shape[0]
@@ -515,13 +503,7 @@ def scan_distances(
 
 @borrowing
 def scan_candidate(
-    node: int,
-    which: tuple[int, int],
-    values: Floats,
-    weights: Int32s,
-    room: SumRoom,
-    min_leaf: int,
-    cuts: Cuts,
+    node: int, which: tuple[int, int], values: Floats, weights: Int32s, room: SumRoom, min_leaf: int, cuts: Cuts
 ) -> None:
     """`scan_distances` for one candidate: ``which`` holds its number, and its place in ``room``."""
     are_left_out = room.n_observed[which[1]] == weights.shape[0] or not room.places_missing

@@ -22,24 +22,27 @@ import numpy as np
 
 from distforest.forest.frontier import Frontier, Nodes, longest_of
 from distforest.growth.cuts.category_orders import Tally, rank_by_means, tally_for
-from distforest.growth.cuts.criteria import (
-    Cuts,
-    Gini,
-    LabelledRows,
-    Variance,
-    VectorRows,
-    add_all_vectors,
-    cut_labels,
-    cut_vectors,
-    most_gain_of,
-)
 from distforest.growth.cuts.histograms import ColumnsRead
-from distforest.jit import borrowing, fetch, kernel
+from distforest.growth.cuts.scan import (
+    ClassSums,
+    Cuts,
+    VectorSums,
+    add_row,
+    bins_for,
+    clear_group,
+    groups_for,
+    scan_candidate,
+    tallies_for,
+    weigh_node,
+)
+from distforest.jit import borrowing, dispatched, fetch, kernel
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 if TYPE_CHECKING:
     from distforest.growth.cuts.class_histograms import UInt32s
-    from distforest.growth.grower import Limits
+    from distforest.growth.cuts.criteria import Gini, Variance
+    from distforest.growth.cuts.scan import Groups, Impurity
+    from distforest.growth.cuts.search import Limits
 
 _AHEAD = 32
 """Rows ahead of the one that is read whose values are prefetched."""
@@ -139,30 +142,18 @@ class CategoriesRead(NamedTuple):
     n_codes: int
 
 
-def best_categories_by_labels(
-    categories: CategoriesRead, criterion: Gini, frontier: Frontier, limits: Limits
+def best_categories(
+    categories: CategoriesRead, criterion: Gini | Variance, frontier: Frontier, limits: Limits
 ) -> tuple[Cuts, Floats]:
     """The best cut of each node over columns of categories, and the rank of each row's category on the chosen one.
 
     Rows of nodes without a cut have the rank 0.
     """
-    cuts, ranks, rules = Cuts.none(frontier.n_nodes), np.zeros(len(frontier.rows)), _rules(criterion, limits)
-    cut_categories_gini(frontier.nodes, categories, criterion.codes, criterion.n_classes, rules, cuts, ranks)
+    cuts, ranks = Cuts.none(frontier.n_nodes), np.zeros(len(frontier.rows))
+    rules, truth = (limits.min_samples_leaf, criterion.places_missing), criterion.truth
+    shape = criterion.n_sums, criterion.n_dimensions
+    cut_ranks(frontier.nodes, categories, truth, criterion.impurity, shape, rules, cuts, ranks)
     return cuts, ranks
-
-
-def best_categories_by_targets(
-    categories: CategoriesRead, criterion: Variance, frontier: Frontier, limits: Limits
-) -> tuple[Cuts, Floats]:
-    """`best_categories_by_labels` for targets or vectors."""
-    cuts, ranks, rules = Cuts.none(frontier.n_nodes), np.zeros(len(frontier.rows)), _rules(criterion, limits)
-    cut_categories_variance(frontier.nodes, categories, criterion.fixed, rules, cuts, ranks)
-    return cuts, ranks
-
-
-def _rules(criterion: Gini | Variance, limits: Limits) -> tuple[int, bool]:
-    """The rules of `distforest.growth.cuts.criteria.cut_labels`."""
-    return limits.min_samples_leaf, criterion.places_missing
 
 
 class Numbered(NamedTuple):
@@ -235,43 +226,50 @@ def write_ranks_on(categories: CategoriesRead, rows: Int32s, column: int, rank_o
 
 
 @kernel
-def cut_categories_gini(
+def cut_ranks(
     nodes: Nodes,
     categories: CategoriesRead,
-    labels: Int32s,
-    n_classes: int,
+    truth: Int32s | Ints,
+    impurity: Impurity,
+    shape: tuple[int, int],
     rules: tuple[int, bool],
     cuts: Cuts,
     ranks: Floats,
 ) -> None:
-    """As `rank_by_classes` and then `cut_gini`, over merged rows; ranks[r] is that of row r on the chosen candidate."""
+    """The best cut over the ranks of categories, which are groups; ranks[r] is that of row r on the chosen candidate.
+
+    ``shape`` has the number of sums of a tally, and the number of dimensions in which categories are ordered.
+    """
     starts, rows, weights = nodes
+    n_sums, n_dimensions = shape
     column, begin = categories.columns
     longest, n_codes = longest_of(starts), categories.n_codes
     most = min(n_codes, longest)
-    group = max(1, min(longest_of(begin), _ROOM // (4 * (n_codes + (most + 1) * n_classes))))
-    numbered, rank_of = numbered_for(group, n_codes, most), np.empty(n_codes + 1)
-    tally = tally_for(most + 1, most + 1, 1 if n_classes == 2 else n_classes)
-    sums, label = np.empty((group, most + 1, n_classes), np.int32), np.empty(longest, np.int32)
-    n_merged = min(longest, (most + 1) * n_classes)
-    laid, order = merged_room(n_merged), np.arange(n_merged)
-    total, of_sides = np.empty(2, np.int64), np.empty((4, n_classes), np.int64)
-    of_merged = LabelledRows(laid.weights, laid.weights, laid.numbers, total, of_sides)
+    at_once = max(1, min(longest_of(begin), _ROOM // (4 * n_codes + 8 * (most + 1) * (n_sums + 1))))
+    numbered, rank_of = numbered_for(at_once, n_codes, most), np.empty(n_codes + 1)
+    tally = tally_for(most + 1, most + 1, n_dimensions)
+    groups, tallies = groups_for(impurity, longest, n_sums), tallies_for(n_sums)
+    bins, keys = bins_for(impurity, at_once * (most + 1), n_sums), np.empty(at_once * (most + 1))
+    order = np.empty(longest + 1, np.int64)
     rank_of[n_codes] = np.nan
     for node in range(starts.shape[0] - 1):
         own, of_rows = column[begin[node] : begin[node + 1]], rows[starts[node] : starts[node + 1]]
         if own.shape[0] == 0:
             continue
-        of_weights = weights[starts[node] : starts[node + 1]]
-        weigh_labels(of_rows, of_weights, labels, label, of_merged)
-        best = most_gain_of(of_sides[0])
-        for k in range(0, own.shape[0], group):
-            of_group = own[k : min(k + group, own.shape[0])]
-            add_up_classes(categories, of_rows, of_group, of_weights, label, numbered, sums)
+        best = weigh_node(impurity, of_rows, weights[starts[node] : starts[node + 1]], truth, groups, order, tallies)
+        for k in range(0, own.shape[0], at_once):
+            of_group = own[k : min(k + at_once, own.shape[0])]
+            add_categories(categories, of_rows, of_group, groups, numbered, bins)
             for j in range(of_group.shape[0]):
-                if cuts.gain[node] == best:
-                    break
-                judge_classes(node, k + j, numbered.n[j], sums[j], rules, tally, laid, order, of_merged, cuts)
+                first, n = j * (most + 1), numbered.n[j]
+                n_missing = 1 if bins.weights[first + most] > 0 else 0
+                if n == 0 or n + n_missing == 1 or cuts.gain[node] == best:
+                    continue
+                rank_groups(bins, first, n, tally)
+                for e in range(n):
+                    order[e], keys[first + e] = first + tally.order[e], tally.rank[e]
+                order[n] = first + most
+                scan_candidate(node, k + j, keys, order[: n + n_missing], n, bins, impurity, tallies, rules, cuts)
                 if cuts.candidate[node] == k + j:
                     note_ranks(j, numbered, tally.rank, rank_of)
             clear_numbers(of_group.shape[0], numbered)
@@ -283,183 +281,50 @@ def cut_categories_gini(
 
 
 @borrowing
-def weigh_labels(rows: Int32s, weights: Int32s, labels: Int32s, label: Int32s, of_node: LabelledRows) -> None:
-    """label[r] = the class of row r; total[0], sums[0, c] = weight of all rows, and of those of class c."""
-    places, total, sums = rows.view(np.uint32), np.int64(0), of_node.sums[0]
-    for c in range(sums.shape[0]):
-        sums[c] = 0
-    for r in range(places.shape[0]):
-        label[r] = labels[places[r]]
-        sums[label[r]] += weights[r]
-        total += weights[r]
-    of_node.total[0] = total
-
-
-@borrowing
-def add_up_classes(
-    categories: CategoriesRead,
-    rows: Int32s,
-    columns: Int32s,
-    weights: Int32s,
-    label: Int32s,
-    numbered: Numbered,
-    sums: Int32s,
+def add_categories(
+    categories: CategoriesRead, rows: Int32s, columns: Int32s, groups: Groups, numbered: Numbered, bins: Groups
 ) -> None:
-    """sums[j, c, l] = weight of the rows of class l with category number c in columns[j]; the last c is missing."""
-    places, classes, missing, n_classes = rows.view(np.uint32), label.view(np.uint32), sums.shape[1] - 1, sums.shape[2]
+    """Add each row to the groups of its categories: of column j, category number c is group j (most + 1) + c.
+
+    The last group of a column is that of missing values.
+    """
+    places, most = rows.view(np.uint32), np.int64(numbered.seen.shape[1])
     for j in range(columns.shape[0]):
-        for of_class in range(n_classes):
-            sums[j, missing, of_class] = 0
+        clear_group(bins, j * (most + 1) + most)
     for first in range(0, places.shape[0], _SIDE_BY_SIDE):
         last = min(first + _SIDE_BY_SIDE, places.shape[0])
         for j in range(columns.shape[0]):
-            column, slot, of_candidate = columns[j], numbered.slot[j], sums[j]
+            column, slot, begin = columns[j], numbered.slot[j], j * (most + 1)
             for r in range(first, last):
                 code = code_at(r, column, places, categories)
-                if slot[code] < 0:
-                    c = number_next(code, j, numbered)
-                    for of_class in range(n_classes):
-                        of_candidate[c, of_class] = 0
-                of_candidate[np.uint32(slot[code]), classes[r]] += weights[r]
-
-
-@borrowing
-def judge_classes(
-    node: int,
-    candidate: int,
-    n: int,
-    sums: Int32s,
-    rules: tuple[int, bool],
-    tally: Tally,
-    laid: MergedRoom,
-    order: Ints,
-    of_merged: LabelledRows,
-    cuts: Cuts,
-) -> None:
-    """Order the n categories of one candidate, and scan their merged rows and then those of the missing ones."""
-    missing, n_missing = sums.shape[0] - 1, 0
-    for of_class in range(sums.shape[1]):
-        n_missing += sums[missing, of_class] > 0
-    if n == 0 or (n == 1 and n_missing == 0):
-        return
-    rank_classes(n, sums, tally)
-    tally.order[n], tally.rank[missing] = missing, np.nan
-    n_observed = lay_classes(tally.order[:n], tally.rank, sums, 0, laid)
-    size = lay_classes(tally.order[n : n + 1], tally.rank, sums, n_observed, laid)
-    cut_labels(node, candidate, laid.values[:size], order[:size], n_observed, of_merged, rules, cuts)
-
-
-@borrowing
-def rank_classes(n: int, sums: Int32s, tally: Tally) -> None:
-    """Rank n categories of the weights sums[c, l], as `rank_by_classes` does."""
-    for c in range(n):
-        weight = np.int64(0)
-        for of_class in range(sums.shape[1]):
-            weight += sums[c, of_class]
-            if sums.shape[1] != 2:
-                tally.vectors[c, of_class] = np.float64(sums[c, of_class])
-        if sums.shape[1] == 2:
-            tally.vectors[c, 0] = np.float64(sums[c, 1])
-        tally.mass[c] = np.float64(weight)
-    rank_by_means(n, tally)
-
-
-@kernel
-def cut_categories_variance(
-    nodes: Nodes,
-    categories: CategoriesRead,
-    fixed: Ints,
-    rules: tuple[int, bool],
-    cuts: Cuts,
-    ranks: Floats,
-) -> None:
-    """As `rank_by_vectors` and then `cut_variance`, over merged rows; ``ranks`` as in `cut_categories_gini`."""
-    starts, rows, weights = nodes
-    column, begin = categories.columns
-    longest, n_codes, n_dimensions = longest_of(starts), categories.n_codes, fixed.shape[1]
-    most = min(n_codes, longest)
-    group = max(1, min(longest_of(begin), _ROOM // (4 * n_codes + 8 * (most + 2) * (n_dimensions + 1))))
-    numbered, rank_of = numbered_for(group, n_codes, most), np.empty(n_codes + 1)
-    tally = tally_for(most + 1, most + 1, n_dimensions)
-    filled, sums = np.empty((group, most + 1), np.int64), np.zeros((group, most + 2, n_dimensions), np.int64)
-    laid, order = merged_room(2 * (most + 1)), np.arange(2 * (most + 1))
-    total, of_sides = np.empty(2, np.int64), np.empty((4, n_dimensions), np.int64)
-    rank_of[n_codes] = np.nan
-    for node in range(starts.shape[0] - 1):
-        own, of_rows = column[begin[node] : begin[node + 1]], rows[starts[node] : starts[node + 1]]
-        if own.shape[0] == 0:
-            continue
-        of_node = VectorRows(of_rows, weights[starts[node] : starts[node + 1]], fixed, total, of_sides)
-        add_all_vectors(of_node)
-        for k in range(0, own.shape[0], group):
-            of_group = own[k : min(k + group, own.shape[0])]
-            add_up_vectors(categories, of_group, of_node, numbered, filled, sums)
-            for j in range(of_group.shape[0]):
-                of_merged = VectorRows(laid.numbers, laid.weights, sums[j], total, of_sides)
-                judge_vectors(node, k + j, numbered.n[j], filled[j], rules, tally, laid, order, of_merged, cuts)
-                if cuts.candidate[node] == k + j:
-                    note_ranks(j, numbered, tally.rank, rank_of)
-            clear_numbers(of_group.shape[0], numbered)
-        if cuts.candidate[node] >= 0:
-            chosen = own[cuts.candidate[node]]
-            write_ranks_on(categories, of_rows, chosen, rank_of, ranks[starts[node] : starts[node + 1]])
-
-
-@borrowing
-def add_up_vectors(
-    categories: CategoriesRead, columns: Int32s, of_node: VectorRows, numbered: Numbered, filled: Ints, sums: Ints
-) -> None:
-    """filled[j, c] and sums[j, c] = weight and sum of the rows with category number c in columns[j].
-
-    The last c of ``filled`` is that of missing values; one more row of ``sums`` stays 0.
-    """
-    places, fixed, missing = of_node.rows.view(np.uint32), of_node.fixed, filled.shape[1] - 1
-    n_dimensions = fixed.shape[1]
-    for j in range(columns.shape[0]):
-        filled[j, missing] = 0
-        for q in range(n_dimensions):
-            sums[j, missing, q] = 0
-    for first in range(0, places.shape[0], _SIDE_BY_SIDE):
-        last = min(first + _SIDE_BY_SIDE, places.shape[0])
-        for j in range(columns.shape[0]):
-            column, slot, weight_of, of_candidate = columns[j], numbered.slot[j], filled[j], sums[j]
-            for r in range(first, last):
-                w, code = of_node.weights[r], code_at(r, column, places, categories)
                 c = np.int64(slot[code])
                 if c < 0:
                     c = number_next(code, j, numbered)
-                    weight_of[c] = 0
-                    for q in range(n_dimensions):
-                        of_candidate[c, q] = 0
-                weight_of[c] += w
-                for q in range(n_dimensions):
-                    of_candidate[c, q] += w * fixed[places[r], q]
+                    clear_group(bins, begin + c)
+                add_row(bins, begin + c, groups, r)
 
 
-@borrowing
-def judge_vectors(
-    node: int,
-    candidate: int,
-    n: int,
-    filled: Ints,
-    rules: tuple[int, bool],
-    tally: Tally,
-    laid: MergedRoom,
-    order: Ints,
-    of_merged: VectorRows,
-    cuts: Cuts,
-) -> None:
-    """`judge_classes` for vectors, whose sums are those of ``of_merged``."""
-    missing, sums = filled.shape[0] - 1, of_merged.fixed
-    n_missing = 1 if filled[missing] > 0 else 0
-    if n == 0 or n + n_missing == 1:
-        return
+@dispatched
+def rank_groups(bins: Groups, first: int, n: int, tally: Tally) -> None:
+    """Rank n groups from ``first`` on by the means of their sums: see `rank_by_means`."""
+
+
+@rank_groups.of(ClassSums)
+def _(bins: ClassSums, first: int, n: int, tally: Tally) -> None:
     for c in range(n):
-        tally.mass[c] = np.float64(filled[c])
-        for q in range(sums.shape[1]):
-            tally.vectors[c, q] = np.float64(sums[c, q])
+        tally.mass[c] = np.float64(bins.weights[first + c])
+        if tally.vectors.shape[1] == 1:
+            tally.vectors[c, 0] = np.float64(bins.sums[first + c, 1])
+        else:
+            for of_class in range(bins.sums.shape[1]):
+                tally.vectors[c, of_class] = np.float64(bins.sums[first + c, of_class])
     rank_by_means(n, tally)
-    tally.order[n], tally.rank[missing] = missing, np.nan
-    lay_vectors(tally.order[: n + n_missing], tally.rank, filled, missing + 1, laid)
-    size = 2 * (n + n_missing)
-    cut_vectors(node, candidate, laid.values[:size], order[:size], 2 * n, of_merged, rules, cuts)
+
+
+@rank_groups.of(VectorSums)
+def _(bins: VectorSums, first: int, n: int, tally: Tally) -> None:
+    for c in range(n):
+        tally.mass[c] = np.float64(bins.weights[first + c])
+        for q in range(bins.sums.shape[1]):
+            tally.vectors[c, q] = np.float64(bins.sums[first + c, q])
+    rank_by_means(n, tally)

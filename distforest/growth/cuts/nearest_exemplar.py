@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.growth.cuts.criteria import GAIN_ROUNDING, NO_CUT
+from distforest.growth.cuts.scan import GAIN_ROUNDING, NO_CUT
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints, Projections, offsets
 
@@ -30,20 +30,11 @@ STAYS = -1
 
 
 class Parted(NamedTuple):
-    """How nodes are parted by one candidate each.
+    """How nodes are parted by one candidate each."""
 
-    Attributes
-    ----------
-    gain
-        Its gain in fixed-point units, or `NO_CUT`, shape (n_nodes,).
-    is_kept
-        Whether each exemplar is kept, node after node; of no meaning where there is no cut.
-    child
-        The exemplar to which each row goes, counted among those that are kept, or `STAYS`, shape (n_rows,).
-    """
-
-    gain: Floats
-    is_kept: NDArray[np.bool_]
+    gain: Floats  # its gain in fixed-point units, or `NO_CUT`, shape (n_nodes,)
+    is_kept: NDArray[np.bool_]  # whether each exemplar is kept, node after node; of no meaning where there is no cut
+    # the exemplar to which each row goes, counted among those that are kept, or `STAYS`, shape (n_rows,)
     child: NDArray[np.int8]
 
 

@@ -32,7 +32,6 @@ import numpy as np
 
 from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
 from distforest.growth.cuts.blocks import Where, begin_of, gather
-from distforest.growth.cuts.criteria import GAIN_ROUNDING, Cuts, keep_best, note_missing
 from distforest.growth.cuts.mean_distance import (
     FixedPoint,
     MeanDistance,
@@ -43,6 +42,7 @@ from distforest.growth.cuts.mean_distance import (
     rank_rows,
     scale_of,
 )
+from distforest.growth.cuts.scan import GAIN_ROUNDING, Cuts, keep_best, note_missing
 from distforest.jit import borrowing
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
@@ -201,14 +201,7 @@ def rest_of(whole: Side, left: Side, moved: np.int64, n_moved: np.int64) -> Side
 
 @borrowing
 def scan_observed_order(
-    node: int,
-    k: int,
-    values: Floats,
-    weights: Int32s,
-    room: PairRoom,
-    missing: int,
-    min_leaf: int,
-    cuts: Cuts,
+    node: int, k: int, values: Floats, weights: Int32s, room: PairRoom, missing: int, min_leaf: int, cuts: Cuts
 ) -> None:
     """Scan one candidate's order by the recurrences of `cut_observed`.
 

@@ -1,4 +1,4 @@
-"""Cuts at random places, as in extremely randomised trees (Geurts, Ernst, Wehenkel, 2006)."""
+"""Cuts at random places, as in extremely randomised trees (Geurts, Ernst, Wehenkel, 2006), and cuts at zero."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 
 from distforest.forest.frontier import Frontier
 from distforest.growth.cuts.category_search import RanksCategories
-from distforest.growth.cuts.criteria import NO_CUT, Criterion, Cuts, JudgesInTurn, Steady, Turn
+from distforest.growth.cuts.criteria import Criterion, JudgesInTurn, Steady, Turn
 from distforest.growth.cuts.fences import FIRST, LAST, find_fences
+from distforest.growth.cuts.scan import NO_CUT, Cuts
 from distforest.growth.rng import Keys, mix, unit
 from distforest.jit import kernel
 from distforest.sources.source import Floats, Ints, offsets
@@ -30,22 +31,13 @@ JUDGED_ROWS = 256
 
 @dataclass(frozen=True)
 class Places:
-    """Random places where the candidates of some nodes are cut, uniform between two quantiles of their values.
+    """Random places where the candidates of some nodes are cut, uniform between two quantiles of their values."""
 
-    Attributes
-    ----------
-    keys, attempt
-        The nodes' streams, shape (n_nodes,), and which attempt this is.
-    margin
-        Share of a node's values that is left out at each end, below 1/2; 0: anywhere between the extremes.
-    turn
-        The candidates whose values are given; None: all of them.
-    """
-
+    # keys, attempt: the nodes' streams, shape (n_nodes,), and which attempt this is
     keys: Keys
     attempt: int
-    margin: float
-    turn: Turn | None = None
+    margin: float  # share of a node's values that is left out at each end, below 1/2; 0: anywhere between the extremes
+    turn: Turn | None = None  # the candidates whose values are given; None: all of them
 
     def some_rows(self, frontier: Frontier) -> Frontier:
         """The same nodes with at most `JUDGED_ROWS` of their rows, drawn without replacement, in their order.
@@ -113,11 +105,10 @@ def judge_of_sides(criterion: Criterion) -> Criterion:
 
 
 @dataclass(frozen=True)
-class AtRandom(Steady):
-    """A criterion that judges only the sides of a cut, with one random cut for each candidate."""
+class _OfSides(Steady):
+    """The base of criteria that judge only the sides of a cut: each candidate is cut at one place."""
 
     criterion: Criterion
-    places: Places | None = None
 
     @property
     def unit(self) -> float:
@@ -128,13 +119,33 @@ class AtRandom(Steady):
         """The same with the criterion that judges prepared for the level."""
         return replace(self, criterion=self.criterion.at(frontier))
 
-    def attempted(self, keys: Keys, attempt: int) -> Self:
-        """The criterion with the places of this attempt."""
-        return replace(self, places=Places(keys, attempt, 0.0))
-
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether a cut of each node could gain anything by the criterion."""
         return self.criterion.impure(frontier)
+
+
+@dataclass(frozen=True)
+class AtZero(_OfSides):
+    """A criterion of SimForest that cuts each candidate at 0: a row goes to the nearer of the two objects j and i.
+
+    A candidate's value is S_kj - S_ki. Row k goes right if it is nearer to j, and left if it is nearer to i or as near.
+    """
+
+    def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
+        """The best of each node's candidates; none that leaves a side empty or lighter than ``min_leaf``."""
+        sides = np.where(np.isnan(values), np.nan, values > 0.0)
+        return self.criterion.cut(frontier, sides, min_leaf)._replace(threshold=np.zeros(frontier.n_nodes))
+
+
+@dataclass(frozen=True)
+class AtRandom(_OfSides):
+    """A criterion that cuts each candidate at a random place."""
+
+    places: Places | None = None
+
+    def attempted(self, keys: Keys, attempt: int) -> Self:
+        """The criterion with the places of this attempt."""
+        return replace(self, places=Places(keys, attempt, 0.0))
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best of each node's candidates, each cut at its own place."""

@@ -1,19 +1,29 @@
 """Cuts of sparse features: a fused search that orders the values other than 0, and moves all zeros at once.
 
-The rows move in ascending order and with the gains of `distforest.growth.cuts.criteria`, so the cuts are the same.
+Tallies are exact, so the cuts are those of `distforest.growth.cuts.scan.cut_rows`.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distforest.forest.frontier import Frontier, Nodes, longest_of
-from distforest.growth.cuts.criteria import Cuts, Gini, Variance, gini_gain, keep_best, variance_gain
 from distforest.growth.cuts.ordering import order_values
-from distforest.growth.grower import Limits, values_on
+from distforest.growth.cuts.scan import (
+    ON_LEFT,
+    WHOLE,
+    Cuts,
+    groups_for,
+    scan_candidate,
+    take_group,
+    tallies_for,
+    weigh_node,
+    write_groups,
+)
+from distforest.growth.cuts.search import Limits, values_on
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints, Projections
 from distforest.sources.sparse_features import (
@@ -25,23 +35,18 @@ from distforest.sources.sparse_features import (
     room_to_gather,
 )
 
+if TYPE_CHECKING:
+    from distforest.growth.cuts.criteria import Gini, Variance
+    from distforest.growth.cuts.scan import Groups, Impurity, Tallies
 
-def cut_sparse_by_labels(
-    source: SparseFeatures, criterion: Gini, frontier: Frontier, projections: Projections, limits: Limits
+
+def cut_sparse(
+    source: SparseFeatures, criterion: Gini | Variance, frontier: Frontier, projections: Projections, limits: Limits
 ) -> tuple[Cuts, Floats]:
-    """`project_and_cut` for labels and sparse features."""
-    cuts, least = Cuts.none(frontier.n_nodes), limits.min_samples_leaf
-    codes, n_classes = criterion.codes, criterion.n_classes
-    cut_sparse_gini(source.both_ways, frontier.nodes, projections, codes, n_classes, least, cuts)
-    return cuts, values_on(source, frontier, projections, cuts)
-
-
-def cut_sparse_by_targets(
-    source: SparseFeatures, criterion: Variance, frontier: Frontier, projections: Projections, limits: Limits
-) -> tuple[Cuts, Floats]:
-    """`project_and_cut` for targets or vectors and sparse features."""
-    cuts, least = Cuts.none(frontier.n_nodes), limits.min_samples_leaf
-    cut_sparse_variance(source.both_ways, frontier.nodes, projections, criterion.fixed, least, cuts)
+    """`project_and_cut` for sparse features."""
+    cuts, truth, impurity = Cuts.none(frontier.n_nodes), criterion.truth, criterion.impurity
+    least = limits.min_samples_leaf
+    cut_sums(source.both_ways, frontier.nodes, projections, truth, impurity, criterion.n_sums, least, cuts)
     return cuts, values_on(source, frontier, projections, cuts)
 
 
@@ -68,17 +73,12 @@ class Sums(NamedTuple):
 
 
 @kernel
-def sums_for(longest: int) -> Sums:
-    """Room for nodes of at most ``longest`` rows."""
-    return Sums(
-        np.empty(longest + 1),
-        np.empty(longest + 1, np.int32),
-        np.zeros(longest),
-        np.zeros(longest, np.bool_),
-        np.empty(longest + 1, np.int64),
-        np.empty(longest + 1, np.uint64),
-        np.empty(longest + 1, np.uint64),
-    )
+def sums_for(longest: int, n_zeros: int) -> Sums:
+    """Room for nodes of at most ``longest`` rows, and for so many groups of the value 0."""
+    most = longest + n_zeros
+    keys, spare = np.empty((2, most), np.uint64)
+    place, total, is_met = np.empty(longest, np.int32), np.zeros(longest), np.zeros(longest, np.bool_)
+    return Sums(np.empty(most), place, total, is_met, np.empty(most, np.int64), keys, spare)
 
 
 @borrowing
@@ -110,161 +110,67 @@ def add_terms(found: Gathered, begin: int, end: int, weights: Floats, sums: Sums
     return m
 
 
-@borrowing
-def order_sums(m: int, n_rows: int, sums: Sums) -> int:
-    """Order the m values of a node, and at place m one 0 if it has more rows; returns how many there are."""
-    sums.value[m] = 0.0
-    return order_values(sums.value[: m + (m < n_rows)], sums.order, sums.keys, sums.spare)
-
-
 @kernel
-def cut_sparse_gini(
+def cut_sums(
     stored: BothWays,
     nodes: Nodes,
     projections: Projections,
-    codes: Int32s,
-    n_classes: int,
+    truth: Int32s | Ints,
+    impurity: Impurity,
+    n_sums: int,
     min_leaf: int,
     cuts: Cuts,
 ) -> None:
-    """As `distforest.growth.cuts.criteria.cut_gini`, over the sums of candidate k of each node."""
+    """As `distforest.growth.cuts.scan.cut_rows`, over the sums of candidate k of each node.
+
+    The groups are the rows of a node, and after them what all rows of the sum 0 add, as one group or a few.
+    """
     (starts, rows, weights), (width, offset, columns, terms) = nodes, projections
-    room, sums, found = room_to_gather(stored), sums_for(longest_of(starts)), no_room()
-    row_codes, counts = np.empty(longest_of(starts), np.int32), np.empty((4, n_classes), np.int64)
+    longest, rules = longest_of(starts), (min_leaf, True)
+    room, sums, found = room_to_gather(stored), sums_for(longest, n_sums), no_room()
+    of_rows, of_sums = groups_for(impurity, longest, n_sums), groups_for(impurity, longest + n_sums, n_sums)
+    order, tallies = np.empty(longest, np.int64), tallies_for(n_sums)
     for node in range(starts.shape[0] - 1):
         first, last, begin, end = starts[node], starts[node + 1], offset[node * width], offset[(node + 1) * width]
-        of_rows, of_weights = rows[first:last], weights[first:last]
-        found = gather_values(stored, of_rows, columns[begin:end], room, found)
-        counts[3] = 0
-        for i in range(last - first):
-            row_codes[i] = codes[of_rows[i]]
-            counts[3, row_codes[i]] += of_weights[i]
+        found = gather_values(stored, rows[first:last], columns[begin:end], room, found)
+        most = weigh_node(impurity, rows[first:last], weights[first:last], truth, of_rows, order, tallies)
         for k in range(width):
+            if cuts.gain[node] == most:
+                break
             own = offset[node * width + k] - begin, offset[node * width + k + 1] - begin
             m = add_terms(found, own[0], own[1], terms[begin:end], sums)
             if m == 0:
                 continue
-            scan_sparse_gini(node, k, m, sums, (of_weights, row_codes), min_leaf, counts, cuts)
+            n = m + lay_groups(m, last - first, of_rows, of_sums, sums, tallies)
+            order_sums(m, n, sums)
+            scan_candidate(node, k, sums.value, sums.order[:n], n, of_sums, impurity, tallies, rules, cuts)
 
 
 @borrowing
-def scan_sparse_gini(
-    node: int,
-    candidate: int,
-    m: int,
-    sums: Sums,
-    of_node: tuple[Int32s, Int32s],
-    min_leaf: int,
-    counts: Ints,
-    cuts: Cuts,
-) -> None:
-    """`scan_gini` over m single rows and, at place m of the order, all others at once.
-
-    ``counts`` has shape (4, n_classes): left, right, the rows of value 0, and the whole node, which alone is given.
-    """
-    weights, codes = of_node
-    left, right, zeros, whole_node = counts[0], counts[1], counts[2], counts[3]
-    whole_weight, squares_right = np.int64(0), np.int64(0)
-    for c in range(left.shape[0]):
-        left[c], right[c], zeros[c] = 0, whole_node[c], whole_node[c]
-        whole_weight += right[c]
-        squares_right += right[c] * right[c]
-    for i in range(m):
-        zeros[codes[sums.place[i]]] -= weights[sums.place[i]]
-    m_left, m_right, squares_left = np.int64(0), whole_weight, np.int64(0)
-    whole = (whole_weight * whole_weight - squares_right) / whole_weight
-    least, before = cuts.gain[node], np.nan
-    for entry in range(order_sums(m, weights.shape[0], sums)):
-        at = sums.order[entry]
-        value = sums.value[at]
-        if value > before and m_left >= min_leaf and m_right >= min_leaf:
-            gain = gini_gain(whole, m_left, squares_left, m_right, squares_right)
-            if gain > least:
-                keep_best(node, candidate, before, value, gain, cuts)
-                least = cuts.gain[node]
-        before = value
-        low, high = (codes[sums.place[at]], codes[sums.place[at]] + 1) if at < m else (0, left.shape[0])
-        for c in range(low, high):
-            w = np.int64(weights[sums.place[at]]) if at < m else zeros[c]
-            squares_left += w * (2 * left[c] + w)
-            squares_right -= w * (2 * right[c] - w)
-            left[c] += w
-            right[c] -= w
-            m_left += w
-            m_right -= w
-
-
-@kernel
-def cut_sparse_variance(
-    stored: BothWays,
-    nodes: Nodes,
-    projections: Projections,
-    fixed: Ints,
-    min_leaf: int,
-    cuts: Cuts,
-) -> None:
-    """As `distforest.growth.cuts.criteria.cut_variance`, over the sums of candidate k of each node."""
-    (starts, rows, weights), (width, offset, columns, terms) = nodes, projections
-    room, sums, found = room_to_gather(stored), sums_for(longest_of(starts)), no_room()
-    vectors = np.empty((4, fixed.shape[1]), np.int64)
-    for node in range(starts.shape[0] - 1):
-        first, last, begin, end = starts[node], starts[node + 1], offset[node * width], offset[(node + 1) * width]
-        of_rows, of_weights = rows[first:last], weights[first:last]
-        found = gather_values(stored, of_rows, columns[begin:end], room, found)
-        vectors[3], whole_weight = 0, np.int64(0)
-        for i in range(last - first):
-            whole_weight += of_weights[i]
-            for q in range(fixed.shape[1]):
-                vectors[3, q] += of_weights[i] * fixed[of_rows[i], q]
-        for k in range(width):
-            own = offset[node * width + k] - begin, offset[node * width + k + 1] - begin
-            m = add_terms(found, own[0], own[1], terms[begin:end], sums)
-            if m == 0:
-                continue
-            of_node = (of_rows, of_weights, fixed, whole_weight)
-            scan_sparse_variance(node, k, m, sums, of_node, min_leaf, vectors, cuts)
+def lay_groups(m: int, n_rows: int, of_rows: Groups, of_sums: Groups, sums: Sums, tallies: Tallies) -> int:
+    """Copy the groups of the m rows of ``sums``, and write those of all others behind them; returns how many these are."""
+    whole, others, weight = tallies.sums[WHOLE], tallies.sums[ON_LEFT], tallies.weights[WHOLE]
+    for q in range(whole.shape[0]):
+        others[q] = whole[q]
+    for at in range(m):
+        weight -= of_rows.weights[sums.place[at]]
+        take_group(of_rows, sums.place[at], of_sums, at, others)
+    return 0 if m == n_rows else write_groups(of_sums, m, weight, others)
 
 
 @borrowing
-def scan_sparse_variance(
-    node: int,
-    candidate: int,
-    m: int,
-    sums: Sums,
-    of_node: tuple[Int32s, Int32s, Ints, np.int64],
-    min_leaf: int,
-    vectors: Ints,
-    cuts: Cuts,
-) -> None:
-    """`scan_variance` over m single rows and, at place m of the order, all others at once.
-
-    ``vectors`` has shape (4, n_dimensions): left, right, the rows of value 0, and the whole node, which alone is given.
-    """
-    rows, weights, fixed, whole_weight = of_node
-    left, right, zeros, whole_node = vectors[0], vectors[1], vectors[2], vectors[3]
-    zero_weight = np.int64(whole_weight)
-    for q in range(left.shape[0]):
-        left[q], right[q], zeros[q] = 0, whole_node[q], whole_node[q]
-    for i in range(m):
-        place = sums.place[i]
-        zero_weight -= weights[place]
-        for q in range(left.shape[0]):
-            zeros[q] -= weights[place] * fixed[rows[place], q]
-    m_left, m_right = np.int64(0), whole_weight
-    least, before = cuts.gain[node], np.nan
-    for entry in range(order_sums(m, weights.shape[0], sums)):
-        at = sums.order[entry]
-        value = sums.value[at]
-        if value > before and m_left >= min_leaf and m_right >= min_leaf:
-            gain = variance_gain(m_left, left, m_right, right)
-            if gain > least:
-                keep_best(node, candidate, before, value, gain, cuts)
-                least = cuts.gain[node]
-        before = value
-        w = weights[sums.place[at]] if at < m else zero_weight
-        for q in range(left.shape[0]):
-            moved = w * fixed[rows[sums.place[at]], q] if at < m else zeros[q]
-            left[q] += moved
-            right[q] -= moved
-        m_left += w
-        m_right -= w
+def order_sums(m: int, n: int, sums: Sums) -> None:
+    """Order the m values of a node, and among them the groups from m to n - 1, whose values are 0."""
+    for zero in range(m, n):
+        sums.value[zero] = 0.0
+    size = min(n, m + 1)
+    order_values(sums.value[:size], sums.order, sums.keys, sums.spare)
+    e, further = size - 1, n - size
+    while further > 0:
+        at = sums.order[e]
+        sums.order[e + further] = at
+        if at == m:
+            for zero in range(further + 1):
+                sums.order[e + zero] = m + zero
+            break
+        e -= 1

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from distforest.growth.cuts.blocks import PACKED_CELLS, Where, gather, pack_rows
-from distforest.growth.cuts.criteria import Cuts, Steady
+from distforest.growth.cuts.criteria import Steady
 from distforest.growth.cuts.mean_distance import (
     MeanDistance,
     SumRoom,
@@ -38,6 +38,7 @@ from distforest.growth.cuts.mean_distance import (
     scan_distances,
     sum_long_rows,
 )
+from distforest.growth.cuts.scan import Cuts
 from distforest.jit import borrowing
 from distforest.sources.arrays import release_pages
 from distforest.sources.resident import spans
@@ -113,37 +114,25 @@ class DistancePasses:
 
 @dataclass
 class DistanceSums:
-    """The sums of one node over the rows that were passed so far.
+    """The sums of one node over the rows that were passed so far."""
 
-    Attributes
-    ----------
-    place, first, last
-        Its place in the frontier, and where its rows begin and end there.
-    rows, weights
-        Its rows, which ascend, and their weights.
-    room
-        Its sums; ``length`` and ``is_whole`` say how its rows are read, see `distforest.growth.cuts.blocks.lay`.
-    exponent, most, bits
-        The exponent of all distances, the most bits of an integer, and the exponent of the scale.
-    is_sure
-        Whether the scale follows from all rows of the node.
-    largest
-        The least e with |z_ij| < 2^e, if the scale proves too small; None while it has not.
-    """
-
+    # place, first, last: its place in the frontier, and where its rows begin and end there
     place: int
     first: int
     last: int
+    # rows, weights: its rows, which ascend, and their weights
     rows: Int32s
     weights: Int32s
+    # its sums; ``length`` and ``is_whole`` say how its rows are read, see `distforest.growth.cuts.blocks.lay`
     room: SumRoom
     length: int
     is_whole: bool
+    # exponent, most, bits: the exponent of all distances, the most bits of an integer, and the exponent of the scale
     exponent: int
     most: int
     bits: int
-    is_sure: bool
-    largest: int | None = None
+    is_sure: bool  # whether the scale follows from all rows of the node
+    largest: int | None = None  # the least e with |z_ij| < 2^e, if the scale proves too small; None while it has not
 
     @classmethod
     def begun(cls, place: int, frontier: Frontier, where: Where, values: Floats, criterion: MeanDistance) -> Self:
@@ -187,24 +176,13 @@ class DistanceSums:
 
 @dataclass(frozen=True)
 class StoredDistance(Steady):
-    """`MeanDistance` within a budget: nodes are cut by passes until their blocks fit.
+    """`MeanDistance` within a budget: nodes are cut by passes until their blocks fit."""
 
-    Attributes
-    ----------
-    passes
-        Passes over the matrix, for nodes whose blocks do not fit.
-    budget
-        Bytes of distances that are in memory at once: a block of rows, and the packs.
-    packs
-        Criteria of nodes whose blocks are in memory.
-    pack_of
-        The number of the pack in which each row of each tree is, or `LARGE`, shape (n_trees * n_rows,); empty before
-        the first level.
-    """
-
-    passes: DistancePasses
-    budget: int
-    packs: tuple[MeanDistance, ...] = ()
+    passes: DistancePasses  # passes over the matrix, for nodes whose blocks do not fit
+    budget: int  # bytes of distances that are in memory at once: a block of rows, and the packs
+    packs: tuple[MeanDistance, ...] = ()  # criteria of nodes whose blocks are in memory
+    # the number of the pack in which each row of each tree is, or `LARGE`, shape (n_trees * n_rows,); empty before the
+    # first level
     pack_of: Int32s = field(default_factory=lambda: np.empty(0, np.int32))
     unit: float = 1.0
 

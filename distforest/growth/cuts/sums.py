@@ -5,30 +5,38 @@
     block of rows  ->  sums[candidate, class, code] += weight          exact, so blocks of any size add up to the same
     all blocks     ->  the candidate, the threshold, the gain          by the gains of the searches that read rows
 
-The sums are those of `distforest.growth.cuts.class_histograms` and `distforest.growth.cuts.histograms`, and are judged
-by their functions, so the cuts are the same bits.
+The sums are the bins of `distforest.growth.cuts.histograms`, and the scan is the same, so the cuts are the same bits.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from distforest.forest.frontier import LEFT, RIGHT, STAY
-from distforest.growth.cuts.class_histograms import CutPlaces, LabelledNode, holds, judge_places, lay_bins
-from distforest.growth.cuts.criteria import Cuts, Gini, Variance
-from distforest.growth.cuts.histograms import N_CODES, NO_CODE, Codes, walk_variance
+from distforest.growth.cuts.histograms import N_CODES, Codes, add_codes, order_bins
+from distforest.growth.cuts.scan import (
+    WHOLE,
+    Cuts,
+    bins_for,
+    groups_for,
+    read_rows,
+    scan_candidate,
+    tallies_for,
+    weigh,
+)
 from distforest.jit import kernel
 from distforest.sources.source import Float32s, Int32s, Ints
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_SIDE_BY_SIDE = 128
-"""Rows that are added candidate by candidate, while their lines are in the processor's cache."""
+    from distforest.growth.cuts.criteria import Gini, Variance
+    from distforest.growth.cuts.scan import Impurity, Sums
+
+_SIDE_BY_SIDE = 1024
+"""Rows that are read at once."""
 
 
 class RowBlock(NamedTuple):
@@ -74,161 +82,81 @@ class RowBlock(NamedTuple):
         return RowBlock._make(None if of_each is None else of_each[first:end] for of_each in self)
 
 
-class NodeSums(Protocol):
-    """The sums of one node over the rows that were added so far."""
+@dataclass(frozen=True)
+class NodeSums:
+    """The sums of one node over the rows that were added so far: a group for each code of each candidate.
+
+    Attributes
+    ----------
+    impurity
+        What judges cuts.
+    bins
+        The groups, candidate after candidate, `N_CODES` of each.
+    """
+
+    impurity: Impurity
+    bins: Sums
+
+    @classmethod
+    def zeros(cls, criterion: Gini | Variance, n_candidates: int) -> Self:
+        """The sums of no rows."""
+        impurity = criterion.impurity
+        return cls(impurity, bins_for(impurity, n_candidates * N_CODES, criterion.n_sums))
 
     def add(self, block: RowBlock, columns: Int32s, rows: Int32s | None = None) -> None:
         """Add rows; candidate k reads column columns[k].
 
         With ``rows``, only these rows of the block are added, and its weights are theirs, shape (len(rows),).
         """
+        rows = np.arange(len(block.weights), dtype=np.int32) if rows is None else rows
+        add_block(block.values, block.truth, rows, block.weights, columns, self.impurity, self.bins)
 
     def joined(self, other: Self) -> Self:
         """The sums of these rows and of those of ``other``."""
+        return type(self)(self.impurity, joined_groups(self.bins, other.bins))
 
     def cut(self, min_leaf: int, missing: int) -> Cuts:
         """The best cut, of one node; ``missing`` is the code of missing values."""
+        cuts = Cuts.none(1)
+        cut_bins(self.bins, self.impurity, min_leaf, missing, cuts)
+        return cuts
 
     def filled(self, candidate: int) -> Ints:
         """Weight of the rows of each code of a candidate, shape (N_CODES,)."""
+        return self.bins.weights[candidate * N_CODES : (candidate + 1) * N_CODES]
 
 
-@dataclass(frozen=True)
-class ClassSums:
-    """Weight of each class at each code of each candidate, shape (n_candidates, n_classes, N_CODES)."""
-
-    sums: Int32s
-
-    @classmethod
-    def zeros(cls, n_candidates: int, n_classes: int) -> Self:
-        """The sums of no rows."""
-        return cls(np.zeros((n_candidates, n_classes, N_CODES), np.int32))
-
-    def add(self, block: RowBlock, columns: Int32s, rows: Int32s | None = None) -> None:
-        """Add labelled rows."""
-        add_labels(block.values, block.truth, _or_all(rows, block), block.weights, columns, self.sums)
-
-    def joined(self, other: Self) -> Self:
-        """The sums of both."""
-        return type(self)(self.sums + other.sums)
-
-    def cut(self, min_leaf: int, missing: int) -> Cuts:
-        """The best cut by Gini impurity."""
-        cuts = Cuts.none(1)
-        cut_class_sums(self.sums, min_leaf, missing, cuts)
-        return cuts
-
-    def filled(self, candidate: int) -> Ints:
-        """Weight of the rows of each code."""
-        return np.asarray(self.sums[candidate].sum(axis=0, dtype=np.int64))
-
-
-@dataclass(frozen=True)
-class VectorSums:
-    """Weight at each code of each candidate, and the weighted sum of the vectors, which has a further dimension."""
-
-    weights: Ints
-    sums: Ints
-
-    @classmethod
-    def zeros(cls, n_candidates: int, n_dimensions: int) -> Self:
-        """The sums of no rows."""
-        return cls(
-            np.zeros((n_candidates, N_CODES), np.int64), np.zeros((n_candidates, N_CODES, n_dimensions), np.int64)
-        )
-
-    def add(self, block: RowBlock, columns: Int32s, rows: Int32s | None = None) -> None:
-        """Add rows with vectors."""
-        numbers = _or_all(rows, block)
-        add_vectors(block.values, block.truth, numbers, block.weights, columns, self.weights, self.sums)
-
-    def joined(self, other: Self) -> Self:
-        """The sums of both."""
-        return type(self)(self.weights + other.weights, self.sums + other.sums)
-
-    def cut(self, min_leaf: int, missing: int) -> Cuts:
-        """The best cut by variance."""
-        cuts = Cuts.none(1)
-        cut_vector_sums(self.weights, self.sums, min_leaf, missing, cuts)
-        return cuts
-
-    def filled(self, candidate: int) -> Ints:
-        """Weight of the rows of each code."""
-        return self.weights[candidate]
-
-
-def no_sums(criterion: Gini | Variance, n_candidates: int) -> NodeSums:
-    """The sums of no rows, of the kind that a criterion judges."""
-    if isinstance(criterion, Gini):
-        return ClassSums.zeros(n_candidates, criterion.n_classes)
-    return VectorSums.zeros(n_candidates, criterion.fixed.shape[1])
-
-
-def _or_all(rows: Int32s | None, block: RowBlock) -> Int32s:
-    return np.arange(len(block.weights), dtype=np.int32) if rows is None else rows
+def joined_groups(one: Sums, other: Sums) -> Sums:
+    """The groups of the rows of both."""
+    return one._replace(weights=one.weights + other.weights, sums=one.sums + other.sums)
 
 
 @kernel
-def add_labels(
-    codes: Codes, labels: Int32s, rows: Int32s, weights: Int32s, columns: Int32s, sums: NDArray[np.int32]
+def add_block(
+    codes: Codes,
+    truth: Int32s | Ints,
+    rows: Int32s,
+    weights: Int32s,
+    columns: Int32s,
+    impurity: Impurity,
+    bins: Sums,
 ) -> None:
-    """sums[k, c, b] += weights[r] over the rows[r] of class c whose code of column columns[k] is b."""
-    places = rows.view(np.uint32)  # see `distforest.jit`
-    for first in range(0, places.shape[0], _SIDE_BY_SIDE):
-        last = min(first + _SIDE_BY_SIDE, places.shape[0])
-        for k in range(columns.shape[0]):
-            column, of_candidate = columns[k], sums[k]
-            for r in range(first, last):
-                of_candidate[labels[places[r]], codes[places[r], column]] += weights[r]
+    """Add some rows of a block to the bins of their codes."""
+    groups = groups_for(impurity, _SIDE_BY_SIDE, bins.sums.shape[1])
+    for first in range(0, rows.shape[0], _SIDE_BY_SIDE):
+        some = rows[first : first + _SIDE_BY_SIDE]
+        read_rows(impurity, some, weights[first : first + _SIDE_BY_SIDE], truth, groups)
+        add_codes(codes, some, columns, groups, bins)
 
 
 @kernel
-def add_vectors(
-    codes: Codes, fixed: Ints, rows: Int32s, weights: Int32s, columns: Int32s, filled: Ints, sums: Ints
-) -> None:
-    """filled[k, b] += w_r and sums[k, b, q] += w_r fixed[rows[r], q] over the rows whose code of column k is b."""
-    places = rows.view(np.uint32)  # see `distforest.jit`
-    for first in range(0, places.shape[0], _SIDE_BY_SIDE):
-        last = min(first + _SIDE_BY_SIDE, places.shape[0])
-        for k in range(columns.shape[0]):
-            column = columns[k]
-            for r in range(first, last):
-                b = codes[places[r], column]
-                filled[k, b] += weights[r]
-                for q in range(fixed.shape[1]):
-                    sums[k, b, q] += weights[r] * fixed[places[r], q]
-
-
-@kernel
-def cut_class_sums(sums: NDArray[np.int32], min_leaf: int, missing: int, cuts: Cuts) -> None:
-    """`cut_codes_gini` for one node, from sums[k, c, b]: weight of class c at code b of candidate k."""
-    n_classes, nobody = sums.shape[1], np.empty(0, np.int32)
-    totals, left = np.zeros(n_classes, np.int32), np.zeros(n_classes, np.int64)
-    weight, squares = np.int64(0), np.int64(0)
-    for c in range(n_classes):
-        for b in range(N_CODES):
-            totals[c] += sums[0, c, b]
-        weight += totals[c]
-        squares += np.int64(totals[c]) * np.int64(totals[c])
-    of_node = LabelledNode(nobody, nobody, totals, left, weight, squares)
-    sums_left, keys = np.empty((4, N_CODES), np.int64), np.empty(N_CODES, np.uint32)
-    places = CutPlaces(sums_left[0], sums_left[1], sums_left[2], sums_left[3], np.empty(N_CODES))
-    for k in range(sums.shape[0]):
-        lacks = missing != NO_CODE and holds(sums[k], missing)
-        for side in (RIGHT if lacks else STAY, LEFT):
-            n_places = lay_bins(sums[k], side, of_node, keys, places)
-            judge_places(0, k, n_places, places, side, of_node, min_leaf, cuts)
-            if not lacks:
-                break
-
-
-@kernel
-def cut_vector_sums(filled: Ints, sums: Ints, min_leaf: int, missing: int, cuts: Cuts) -> None:
-    """`cut_codes_variance` for one node, from the weight filled[k, b] and the vectors' sums[k, b] of candidate k."""
-    sides = np.empty((2, sums.shape[2]), np.int64)
-    for k in range(filled.shape[0]):
-        if missing == NO_CODE or filled[k, missing] == 0:
-            walk_variance(0, k, filled[k], sums[k], STAY, min_leaf, sides, cuts)
-            continue
-        for side in (RIGHT, LEFT):
-            walk_variance(0, k, filled[k], sums[k], side, min_leaf, sides, cuts)
+def cut_bins(bins: Sums, impurity: Impurity, min_leaf: int, missing: int, cuts: Cuts) -> None:
+    """As `cut_codes` for one node, from its bins; all candidates have the same rows."""
+    order, tallies = np.empty(N_CODES, np.int64), tallies_for(bins.sums.shape[1])
+    code_of_bin = np.empty(bins.weights.shape[0])
+    for place in range(bins.weights.shape[0]):
+        code_of_bin[place] = np.float64(place % N_CODES)
+    for k in range(bins.weights.shape[0] // N_CODES):
+        n, size = order_bins(bins, k * N_CODES, missing, order)
+        weigh(bins, order[:size], WHOLE, tallies)
+        scan_candidate(0, k, code_of_bin, order[:size], n, bins, impurity, tallies, (min_leaf, True), cuts)

@@ -13,9 +13,10 @@ import numpy as np
 
 from distforest.forest.frontier import Frontier
 from distforest.growth.cuts.category_sums import CategorySums, no_category_sums
-from distforest.growth.cuts.criteria import Cuts, Gini, Turn, Variance, judging
+from distforest.growth.cuts.criteria import Gini, Turn, Variance, judging
 from distforest.growth.cuts.merged_rows import MergedRows
-from distforest.growth.cuts.sums import NodeSums, RowBlock, no_sums
+from distforest.growth.cuts.scan import Cuts
+from distforest.growth.cuts.sums import NodeSums, RowBlock
 from distforest.sources.binned_table import places_of
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class TableSums:
         sizes = n_categories[columns]
         of_numbers = np.flatnonzero(sizes == 0)
         categories = tuple(no_category_sums(criterion, n) for n in sizes[sizes > 0].tolist())
-        numbers = no_sums(criterion, len(of_numbers))
+        numbers = NodeSums.zeros(criterion, len(of_numbers))
         return cls(numbers, of_numbers, categories, np.flatnonzero(sizes > 0), places_of(n_categories > 0))
 
     def add(self, block: RowBlock, columns: Int32s, rows: Int32s | None = None) -> None:

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier, Nodes, longest_of
-from distforest.growth.cuts.criteria import GAIN_ROUNDING, NO_CUT, Cuts, Steady, keep_best, note_missing
+from distforest.growth.cuts.criteria import Steady
 from distforest.growth.cuts.ordering import OrderRoom, order_values
+from distforest.growth.cuts.scan import GAIN_ROUNDING, NO_CUT, Cuts, keep_best, note_missing
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints
 

@@ -26,7 +26,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.growth.cuts.cluster_scores import CandidateCuts, ClusterScoring
 from distforest.growth.cuts.ordering import order_values
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints
@@ -44,6 +43,28 @@ _NARROWEST, _WIDEST = 1e-120, 1e120  # ranges within which all squares and produ
 _QUARTER = 0.2500001
 _EDGE = 1e-9  # share of its bin's width by which rounding may put a value outside
 
+TWO_MEANS, FAST_BIC, EQUAL_BIC = range(3)
+
+
+class ClusterScoring(NamedTuple):
+    """How cuts between two clusters are scored, as kernels take it."""
+
+    score: int  # `TWO_MEANS`, `FAST_BIC` or `EQUAL_BIC`
+    relative: bool  # whether the score of one cluster is subtracted
+    min_leaf: int  # least weight of a side
+
+
+class CandidateCuts(NamedTuple):
+    """One cut of each candidate in each node, of which the node will choose one."""
+
+    thresholds: Floats  # shape (width, n_nodes); NaN for a candidate without a cut
+    scores: Floats  # shape (width, n_nodes); -inf for a candidate without a cut
+
+    @classmethod
+    def none(cls, width: int, n_nodes: int) -> CandidateCuts:
+        """No cut for any candidate."""
+        return cls(np.full((width, n_nodes), np.nan), np.full((width, n_nodes), -np.inf))
+
 
 COUNT, TOTAL, OPEN, TWIN = range(4)
 """Rows of the array of bins: the sum of w, that of w z (of the bin, later of all before it), and whether it is open.
@@ -54,24 +75,14 @@ would wait for the other.
 
 
 class BinRoom(NamedTuple):
-    """Working arrays, as long as the longest node.
+    """Working arrays, as long as the longest node."""
 
-    Attributes
-    ----------
-    bins
-        See `COUNT`, shape (5, COUNTED_BINS + 1).
-    node_weights
-        Weights of the rows of a node.
-    values, weights
-        Values in open bins, and their weights.
-    order, keys, spare
-        As `order_values` takes them.
-    """
-
-    bins: Floats
-    node_weights: Floats
+    bins: Floats  # see `COUNT`, shape (5, COUNTED_BINS + 1)
+    node_weights: Floats  # weights of the rows of a node
+    # values, weights: values in open bins, and their weights
     values: Floats
     weights: Floats
+    # order, keys, spare: as `order_values` takes them
     order: Ints
     keys: NDArray[np.uint64]
     spare: NDArray[np.uint64]

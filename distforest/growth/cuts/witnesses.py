@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.forest.frontier import Nodes, longest_of
-from distforest.growth.cuts.category_signs import BLUR, CategoryNumbers, derive_keys, number_at
-from distforest.growth.cuts.cluster_scores import CandidateCuts
+from distforest.growth.cuts.companions import BLUR, CategoryNumbers, derive_keys, number_at
 from distforest.growth.cuts.fences import MARGIN, fences_of
-from distforest.growth.draws.column_weights import ColumnWeights, draw_columns
+from distforest.growth.cuts.two_means import CandidateCuts
+from distforest.growth.draws.columns import ColumnWeights, draw_columns
 from distforest.growth.rng import Keys
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Float32s, Floats, Int32s
@@ -36,32 +36,15 @@ LEAST_DEVIATION = 1e-12
 
 @dataclass(frozen=True)
 class Witnesses:
-    """Some features for each node, drawn by their weights.
+    """Some features for each node, drawn by their weights."""
 
-    Attributes
-    ----------
-    matrix
-        The features, shape (n_rows, n_columns).
-    weights
-        How likely each column is to be drawn.
-    n_witnesses
-        Number of witnesses of a node in each attempt.
-    columns
-        The witnesses that are drawn, shape (n_nodes, n_witnesses); None before an attempt.
-    numbers
-        The numbers of categories; None if no column holds any.
-    keys
-        The streams that draw signs of categories, shape (n_nodes,); None before an attempt.
-    stored
-        What reads the columns that are drawn, if ``matrix`` is a map of which only a block may be resident.
-    """
-
-    matrix: Float32s
-    weights: ColumnWeights
-    n_witnesses: int
-    columns: Int32s | None = None
-    numbers: CategoryNumbers | None = None
-    keys: Keys | None = None
+    matrix: Float32s  # the features, shape (n_rows, n_columns)
+    weights: ColumnWeights  # how likely each column is to be drawn
+    n_witnesses: int  # number of witnesses of a node in each attempt
+    columns: Int32s | None = None  # the witnesses that are drawn, shape (n_nodes, n_witnesses); None before an attempt
+    numbers: CategoryNumbers | None = None  # the numbers of categories; None if no column holds any
+    keys: Keys | None = None  # the streams that draw signs of categories, shape (n_nodes,); None before an attempt
+    # what reads the columns that are drawn, if ``matrix`` is a map of which only a block may be resident
     stored: MappedRows | None = None
 
     def attempted(self, keys: Keys, attempt: int) -> Witnesses:

@@ -1,4 +1,4 @@
-"""Draws: the projections that an open node tries. They depend on the node's random stream alone."""
+"""Draws of columns: the projections that an open node tries. They depend on the node's random stream alone."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from distforest.amounts import are
+from distforest.errors import InputError
 from distforest.forest.frontier import Frontier
-from distforest.growth.draws.column_weights import ColumnWeights, column_at
+from distforest.growth.cuts.fences import fence_columns
 from distforest.growth.rng import Keys, below, mix, unit
 from distforest.jit import kernel
-from distforest.sources.source import Floats, Int32s, Ints, Projections, offsets
+from distforest.sources.arrays import ArraySource, map_of, row_blocks
+from distforest.sources.mapped_rows import SAMPLED_AT_ONCE, MappedRows
+from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, offsets
 
 COLUMN_TRIES = 32
 """How often in a row a candidate may draw a column that it has, until it draws no more."""
@@ -37,17 +41,10 @@ class Draw(Protocol):
 
 
 class Terms(NamedTuple):
-    """Room for the columns of candidates and their weights, which a draw fills candidate by candidate.
+    """Room for the columns of candidates and their weights, which a draw fills candidate by candidate."""
 
-    Attributes
-    ----------
-    size
-        Number of columns of each candidate, shape (n_candidates,).
-    columns, weights
-        Columns and their weights, shape (most,): room for those of all candidates.
-    """
-
-    size: Ints
+    size: Ints  # number of columns of each candidate, shape (n_candidates,)
+    # columns, weights: columns and their weights, shape (most,): room for those of all candidates
     columns: Int32s
     weights: Floats
 
@@ -156,14 +153,7 @@ class Oblique:
 
 
 @kernel
-def oblique_terms(
-    keys: Keys,
-    attempt: int,
-    cumulative: Floats,
-    scales: Floats,
-    width: int,
-    terms: Terms,
-) -> int:
+def oblique_terms(keys: Keys, attempt: int, cumulative: Floats, scales: Floats, width: int, terms: Terms) -> int:
     """Fill ``terms`` with the distinct columns of each candidate and their coefficients; returns how many in all.
 
     The number of columns of a candidate is drawn first. A candidate that draws only columns it has `COLUMN_TRIES` times
@@ -202,3 +192,181 @@ def coefficient(key: np.uint64, draw: int, column: int, scales: Floats) -> float
     if scales.shape[0] == 0:
         return 1.0 if u < 0.5 else -1.0
     return scales[column] * math.sqrt(-2.0 * math.log(1.0 - u)) * math.cos(2.0 * math.pi * unit(key, draw + 1))
+
+
+@dataclass(frozen=True)
+class CategoriesAlone:
+    """The candidates of a draw; one that begins with categories reads these alone, any other reads none."""
+
+    draw: Draw  # draws single columns and sums
+    n_categories: Int32s  # number of categories of each column, 0 for a column of numbers, shape (n_columns,)
+
+    @property
+    def width(self) -> int:
+        """That of the draw."""
+        return self.draw.width
+
+    @property
+    def attempts(self) -> int:
+        """That of the draw."""
+        return self.draw.attempts
+
+    def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
+        """The candidates of each node."""
+        drawn = self.draw(frontier, keys, attempt)
+        begin, size = drawn.offset[:-1], np.diff(drawn.offset)
+        candidate = np.repeat(np.arange(len(size)), size)
+        is_first = np.zeros(len(drawn.columns), np.bool_)
+        is_first[begin[size > 0]] = True
+        holds_categories = self.n_categories[drawn.columns] > 0
+        begins_with_categories = np.zeros(len(size), np.bool_)
+        begins_with_categories[size > 0] = holds_categories[begin[size > 0]]
+        kept = np.where(begins_with_categories[candidate], is_first, ~holds_categories)
+        weights = np.where(holds_categories, 1.0, drawn.weights)[kept]
+        sizes = np.bincount(candidate[kept], minlength=len(size))
+        return Projections(drawn.width, offsets(sizes), drawn.columns[kept], weights)
+
+
+@dataclass(frozen=True)
+class ColumnWeights:
+    """Weights of columns, as shares of one.
+
+    Examples
+    --------
+    >>> weights = ColumnWeights.of(np.array([3.0, 0.0, 1.0]))
+    >>> weights.cumulative.tolist(), round(weights.effective, 3)
+    ([0.75, 0.75, 1.0], 1.6)
+    """
+
+    cumulative: Floats  # sum of the shares of each column and all before it, shape (n_columns,)
+
+    @classmethod
+    def of(cls, weights: Floats) -> ColumnWeights:
+        """Normalise weights, shape (n_columns,).
+
+        Raises InputError unless all are finite, none is negative and some are positive.
+        """
+        good = np.isfinite(weights) & (weights >= 0.0)
+        if weights.ndim != 1 or not good.all() or not (weights > 0.0).any():
+            n_bad = int((~good).sum())
+            found = f"{n_bad} that {are(n_bad)} not" if n_bad else "none that is positive"
+            raise InputError(f"feature_weights must be finite, not negative and not all 0, found {found}")
+        scaled = np.ldexp(weights, -np.frexp(weights.max())[1])  # no bit is lost, and their sum has a float
+        total = np.cumsum(scaled, dtype=np.float64)
+        return cls(total / total[-1])
+
+    @classmethod
+    def uniform(cls, n_columns: int) -> ColumnWeights:
+        """The same weight for every column."""
+        return cls.of(np.ones(n_columns))
+
+    @property
+    def shares(self) -> Floats:
+        """The share of each column, shape (n_columns,)."""
+        return np.diff(self.cumulative, prepend=0.0)
+
+    @property
+    def effective(self) -> float:
+        """The effective number of columns, 1 / sum of squared shares: it is n for n columns of equal weight."""
+        return float(1.0 / (self.shares**2).sum())
+
+    @property
+    def n_candidates(self) -> int:
+        """The effective number of columns to the power 3/4, rounded up: ``max_features="effective"``."""
+        return max(1, math.ceil(round(self.effective, 9) ** 0.75))
+
+
+@kernel
+def column_at(cumulative: Floats, share: float) -> int:
+    """The first column whose cumulative weight is above ``share``; it is never a column of weight 0."""
+    low, high = 0, cumulative.shape[0] - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if cumulative[middle] > share:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@kernel
+def draw_columns(keys: Keys, first: int, cumulative: Floats, columns: Int32s) -> None:
+    """columns[f, e] = the column at the share that node f draws at place first + e of its stream."""
+    for f in range(keys.shape[0]):
+        for e in range(columns.shape[1]):
+            columns[f, e] = column_at(cumulative, unit(keys[f], first + e))
+
+
+def inverse_deviations(matrix: Float32s, rows: Int32s, present: Ints | None = None) -> Floats:
+    """1 / the standard deviation of each column's values within its fences; 0 for a constant column. NaN is left out.
+
+    Parameters
+    ----------
+    matrix
+        Shape (n_rows, n_columns).
+    rows
+        Rows from which the fences are computed, see `distforest.growth.cuts.fences`; they ascend.
+    present
+        The rows that count, ascending; None: all.
+
+    Returns
+    -------
+    ndarray
+        Shape (n_columns,).
+
+    Examples
+    --------
+    >>> inverse_deviations(np.array([[1, 5], [3, 5]], np.float32), np.arange(2))
+    array([1., 0.])
+    """
+    n_columns = matrix.shape[1]
+    fences, inverse = np.empty((2, n_columns)), np.empty(n_columns)
+    if map_of(matrix) is None:
+        fence_columns(matrix, rows, fences)
+    else:
+        sample = MappedRows(matrix, False, SAMPLED_AT_ONCE).columns_of(rows, np.arange(n_columns, dtype=np.int32))
+        fence_columns(ArraySource.of(sample).values, np.arange(len(rows), dtype=np.int32), fences)
+    middle, bounded = np.full(n_columns, np.nan), fences[1] < np.inf
+    middle[bounded] = fences[0, bounded] + (fences[1, bounded] - fences[0, bounded]) / 2.0
+    moments = np.zeros((3, n_columns))
+    for first, block in row_blocks(matrix):
+        own = block
+        if present is not None:
+            begin, end = np.searchsorted(present, (first, first + len(block)))
+            own = block[present[begin:end] - first]
+        add_deviations(ArraySource.of(own).values, fences, middle, moments)
+    invert_deviations(moments, inverse)
+    return inverse
+
+
+@kernel
+def add_deviations(matrix: Float32s, fences: Floats, middle: Floats, moments: Floats) -> None:
+    """moments[:, c] += number, sum and sum of squares of the values within the fences, in row order.
+
+    The values are taken about the ``middle`` of their fences, or about the first one where these are infinite; its
+    place is NaN until a block has it.
+    """
+    for c in range(matrix.shape[1]):
+        first = 0
+        while np.isnan(middle[c]) and first < matrix.shape[0]:
+            middle[c] = np.float64(matrix[first, c])
+            first += 1
+    for r in range(matrix.shape[0]):
+        for c in range(matrix.shape[1]):
+            x = np.float64(matrix[r, c])
+            if fences[0, c] <= x <= fences[1, c]:
+                moments[0, c] += 1.0
+                moments[1, c] += x - middle[c]
+                moments[2, c] += (x - middle[c]) ** 2
+
+
+@kernel
+def invert_deviations(moments: Floats, inverse: Floats) -> None:
+    """inverse[c] = 1 / sqrt(mean of squares - square of mean), from `add_deviations`."""
+    for c in range(moments.shape[1]):
+        n, total, square = moments[0, c], moments[1, c], moments[2, c]
+        if n == 0.0:  # all values are missing
+            inverse[c] = 0.0
+            continue
+        variance = square / n - (total / n) ** 2
+        inverse[c] = 1.0 / math.sqrt(variance) if variance > 1e-14 * square / n else 0.0

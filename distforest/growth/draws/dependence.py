@@ -76,18 +76,10 @@ _STEPS = 48.0  # the largest of the three polynomials is sqrt(7), and 48 sqrt(7)
 
 @dataclass(frozen=True)
 class Screen:
-    """The result of a screen.
+    """The result of a screen."""
 
-    Attributes
-    ----------
-    dependence
-        u of each feature, 0 for one that is not significant, shape (n_features,).
-    weights
-        How likely each feature should be drawn, shape (n_features,); their sum is 1.
-    """
-
-    dependence: Floats
-    weights: Floats
+    dependence: Floats  # u of each feature, 0 for one that is not significant, shape (n_features,)
+    weights: Floats  # how likely each feature should be drawn, shape (n_features,); their sum is 1
 
     @classmethod
     def of(cls, largest: Floats, n_rows: int) -> Screen:

@@ -20,18 +20,10 @@ LANDMARK_TREE = (1 << 40) + 2
 
 
 class Landmarks(NamedTuple):
-    """Some of the objects; both arrays are empty if all objects may be columns.
+    """Some of the objects; both arrays are empty if all objects may be columns."""
 
-    Attributes
-    ----------
-    rows
-        Their numbers, ascending, shape (n_landmarks,).
-    among
-        Whether each object is a landmark, shape (n_objects,).
-    """
-
-    rows: Int32s
-    among: NDArray[np.bool_]
+    rows: Int32s  # their numbers, ascending, shape (n_landmarks,)
+    among: NDArray[np.bool_]  # whether each object is a landmark, shape (n_objects,)
 
     @classmethod
     def of(cls, rows: Int32s, n_objects: int) -> Landmarks:

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.growth.draws.landmarks import ANY_OBJECT, Landmarks, landmarks_near
-from distforest.growth.rng import below, random_bits, unit
+from distforest.growth.rng import Keys, below, random_bits, unit
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints, Projections, Source, runs
 
@@ -37,8 +37,75 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from distforest.forest.frontier import Frontier, Nodes
-    from distforest.growth.draws.measures import Compared
-    from distforest.growth.rng import Keys
+
+FIRST_MEASURE = 1 << 37
+"""The first draw of a stream that chooses measures."""
+
+
+class Measures(NamedTuple):
+    """The measures of a source whose columns are object 0, 1, ... by measure 0, then by measure 1, and so on."""
+
+    n_objects: int  # number of columns of each measure
+    reached: Floats  # sums of the measures' shares in the draw, up to each of them, shape (n_measures,); the last is 1
+    of_distances: NDArray[np.bool_]  # whether each measure holds -d^2/2, whose diagonal is 0, shape (n_measures,)
+
+    @classmethod
+    def of(cls, n_objects: int, weights: Floats, of_distances: NDArray[np.bool_]) -> Measures:
+        """Measures that are drawn in proportion to ``weights``, shape (n_measures,).
+
+        Examples
+        --------
+        >>> Measures.of(9, np.array([1.0, 3.0]), np.array([False, True])).reached
+        array([0.25, 1.  ])
+        """
+        reached = np.cumsum(weights) / weights.sum()
+        reached[np.flatnonzero(weights)[-1] :] = 1.0  # rounding must not draw a measure of weight 0
+        return cls(n_objects, reached, of_distances)
+
+    def drawn(self, keys: Keys, attempt: int, width: int) -> Compared:
+        """The measure of each of ``width`` candidates of some nodes, from the streams ``keys``, shape (n_nodes,)."""
+        if len(self.reached) == 1:
+            return Compared(self, None)
+        chosen = np.empty(len(keys) * width, np.int32)
+        draw_measures(keys, FIRST_MEASURE + attempt * width, width, self.reached, chosen)
+        return Compared(self, chosen)
+
+
+ONE_MEASURE = Measures(1, np.ones(1), np.array([False]))
+"""A single similarity that is not -d^2/2; its number of columns does not matter."""
+
+
+class Compared(NamedTuple):
+    """What candidates compare objects by."""
+
+    measures: Measures  # the measures
+    chosen: Int32s | None  # the measure of each candidate, shape (n_candidates,); None if there is only one
+
+    def columns(self, candidates: Ints | NDArray[np.bool_], objects: Int32s) -> Int32s:
+        """The columns of objects by the measures of their candidates, both of shape (n,)."""
+        if self.chosen is None:
+            return objects
+        columns: Int32s = objects + self.chosen[candidates] * np.int32(self.measures.n_objects)
+        return columns
+
+    def are_distances(self, candidates: Ints) -> NDArray[np.bool_]:
+        """Whether the measures of some candidates hold -d^2/2, shape (n,), or (1,) if there is only one measure."""
+        if self.chosen is None:
+            return self.measures.of_distances
+        of_distances: NDArray[np.bool_] = self.measures.of_distances[self.chosen[candidates]]
+        return of_distances
+
+
+@kernel
+def draw_measures(keys: Keys, first: int, width: int, reached: Floats, chosen: Int32s) -> None:
+    """chosen[f * width + k] = the first m with reached[m] > u, u of draw first + k of node f."""
+    for node in range(keys.shape[0]):
+        for k in range(width):
+            u, m = unit(keys[node], first + k), 0
+            while reached[m] <= u:
+                m += 1
+            chosen[node * width + k] = m
+
 
 FIRST_LANDMARK = 1 << 35
 """The first draw of a node's stream that chooses landmarks for the classes of a pair."""
@@ -51,18 +118,10 @@ LENGTH_ROUNDING = 1e-9
 
 
 class Disagreement(NamedTuple):
-    """How far the ground truths of two objects are apart: 1[y != y'] of classes, |y - y'| of targets.
+    """How far the ground truths of two objects are apart: 1[y != y'] of classes, |y - y'| of targets."""
 
-    Attributes
-    ----------
-    targets
-        The class or target of each object, shape (n_rows,).
-    by_class
-        Whether they are classes.
-    """
-
-    targets: Floats
-    by_class: bool
+    targets: Floats  # the class or target of each object, shape (n_rows,)
+    by_class: bool  # whether they are classes
 
 
 class Usable(Protocol):
@@ -134,12 +193,7 @@ class KeptPairs:
 
 
 def usable_pairs(
-    pairing: Pairing,
-    width: int,
-    frontier: Frontier,
-    keys: Keys,
-    attempt: int,
-    rules: Sequence[Usable],
+    pairing: Pairing, width: int, frontier: Frontier, keys: Keys, attempt: int, rules: Sequence[Usable]
 ) -> Int32s:
     """Draw ``width`` pairs (j, i) for each node, shape (n_nodes * width, 2); -1 for a candidate without a usable pair.
 
@@ -287,13 +341,7 @@ def draw_pairs(
 
 @kernel
 def draw_kept_pairs(
-    wanted: Ints,
-    width: int,
-    first: int,
-    tree_keys: Keys,
-    nodes: Nodes,
-    truth: Disagreement,
-    pairs: Int32s,
+    wanted: Ints, width: int, first: int, tree_keys: Keys, nodes: Nodes, truth: Disagreement, pairs: Int32s
 ) -> None:
     """pairs[e] = (j, i): i = argmin u_row over the node, j = argmin (E_row - E_i) / disagreement of row and i.
 

@@ -1,6 +1,13 @@
-"""SimForest's draws, which compare pairs of objects: by two columns of similarities, means of more, or features.
+"""SimForest's draws: by two columns of similarities, means of more, features, or one object of each class.
 
 A pair (j, i) is drawn as `distforest.growth.draws.object_pairs` says. One that is not usable is drawn again.
+
+*Exemplars* are one object of each class of a node, and a row goes to the nearest of them. ProximityForest parts nodes
+so (Lucas et al., Proximity Forest: an effective and scalable distance-based classifier for time series, Data Mining and
+Knowledge Discovery, 2019). Each candidate has a random order of all objects; its exemplar of a class is the first
+object of the class in the node in that order, so all of them are equally likely. *Fresh* orders are those of a node,
+*kept* ones those of a tree: as with pairs, an exemplar is drawn again in the child that holds it, and the similarities
+to it are known already.
 """
 
 from __future__ import annotations
@@ -13,19 +20,20 @@ from numpy.typing import NDArray
 
 from distforest.growth.draws.columns import Terms
 from distforest.growth.draws.landmarks import ANY_OBJECT, Landmarks, landmarks_near
-from distforest.growth.draws.measures import ONE_MEASURE, Measures
 from distforest.growth.draws.object_pairs import (
+    ONE_MEASURE,
     Disagreement,
     FreshPairs,
     KeptPairs,
+    Measures,
     Pairing,
     disagreement,
     rules_of_similarities,
     usable_pairs,
 )
-from distforest.growth.rng import below, random_bits, shuffle
+from distforest.growth.rng import below, random_bits, shuffle, unit
 from distforest.jit import borrowing, kernel
-from distforest.sources.source import Float32s, Int32s, Ints, Projections, Source
+from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, Source
 
 if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier, Nodes
@@ -42,21 +50,11 @@ SUBSET_SIZES = (1, 2, 4)
 
 
 class Attempt(NamedTuple):
-    """One attempt of some nodes to draw candidates, as kernels take it.
+    """One attempt of some nodes to draw candidates, as kernels take it."""
 
-    Attributes
-    ----------
-    keys
-        The nodes' streams, shape (n_nodes,).
-    number
-        Which attempt it is, from 0 on.
-    width
-        Candidates of a node.
-    """
-
-    keys: Keys
-    number: int
-    width: int
+    keys: Keys  # the nodes' streams, shape (n_nodes,)
+    number: int  # which attempt it is, from 0 on
+    width: int  # candidates of a node
 
 
 @dataclass(frozen=True)
@@ -67,33 +65,19 @@ class TwoObjects:
     is, `tell_apart` decides. The further columns of a side are objects of the node, drawn without replacement, that
     disagree less with the object of their side than with the other one (of classes: objects of its class). With
     landmarks all columns are landmarks: those of `landmarks_near` take the place of the node's objects.
-
-    Attributes
-    ----------
-    source
-        The similarities S.
-    truth
-        Classes or targets of the objects.
-    width, n_columns, attempts
-        Candidates of a node in one attempt, columns of a side, and how often a node may draw.
-    landmarks
-        The objects that may be columns.
-    kept
-        Whether a tree draws its pairs, and the measure of each, once for all its nodes, see `KeptPairs`.
-    trees
-        The streams of the trees that grow, shape (n_trees,), if pairs are kept.
-    measures
-        The similarities by which objects are compared, side by side in ``source``: each candidate draws one of them.
     """
 
-    source: Source
-    truth: Disagreement
+    source: Source  # the similarities S
+    truth: Disagreement  # classes or targets of the objects
+    # width, n_columns, attempts: candidates of a node in one attempt, columns of a side, and how often a node may draw
     width: int
     n_columns: int = 1
     attempts: int = DRAW_ATTEMPTS
-    landmarks: Landmarks = ANY_OBJECT
+    landmarks: Landmarks = ANY_OBJECT  # the objects that may be columns
+    # whether a tree draws its pairs, and the measure of each, once for all its nodes, see `KeptPairs`
     kept: bool = False
-    trees: Keys | None = None
+    trees: Keys | None = None  # the streams of the trees that grow, shape (n_trees,), if pairs are kept
+    # the similarities by which objects are compared, side by side in ``source``: each candidate draws one of them
     measures: Measures = ONE_MEASURE
 
     def of_trees(self, keys: Keys) -> TwoObjects:
@@ -214,13 +198,7 @@ def near_side(of: int, other: int, group: Int32s, truth: Disagreement) -> Int32s
 
 
 @kernel
-def fill_subsets(
-    pairs: Int32s,
-    attempt: Attempt,
-    features: Float32s,
-    sizes: tuple[int, ...],
-    terms: Terms,
-) -> int:
+def fill_subsets(pairs: Int32s, attempt: Attempt, features: Float32s, sizes: tuple[int, ...], terms: Terms) -> int:
     """Fill ``terms`` with random features f in which j and i differ, weighted x_jf - x_if; returns how many in all.
 
     A feature that one of them lacks is none in which they differ.
@@ -245,3 +223,113 @@ def fill_subsets(
                 filled += 1
         size[candidate] = filled - begin
     return filled
+
+
+MOST_EXEMPLARS = 32
+"""Most classes of a candidate; a chain of k exemplars has k (k - 1) / 2 nodes."""
+
+NONE_YET = 2.0
+"""More than any number of an order."""
+
+
+class Orders(NamedTuple):
+    """The orders of some nodes: ``width`` from number ``first`` on of each of their streams, shape (n_nodes,)."""
+
+    keys: Keys
+    first: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Exemplars:
+    """``width`` candidates of one object a class, as projections whose columns are the exemplars in their order."""
+
+    targets: Floats  # class of each object, a whole number from 0 on, shape (n_objects,)
+    # n_classes, width: number of classes, and of candidates of a node in one attempt
+    n_classes: int
+    width: int
+    attempts: int = DRAW_ATTEMPTS
+    landmarks: Landmarks = ANY_OBJECT  # the objects that may be exemplars
+    kept: bool = False  # whether a tree draws its orders, and the measure of each, once for all its nodes
+    trees: Keys | None = None  # the streams of the trees that grow, shape (n_trees,), if orders are kept
+    # the similarities by which objects are compared, side by side: each candidate draws one of them
+    measures: Measures = ONE_MEASURE
+
+    @property
+    def most(self) -> int:
+        """Most exemplars of a candidate."""
+        return min(self.n_classes, MOST_EXEMPLARS)
+
+    def of_trees(self, keys: Keys) -> Exemplars:
+        """The draw for the trees of these streams."""
+        return replace(self, trees=keys)
+
+    def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
+        """The candidates of each node."""
+        if self.kept:
+            assert self.trees is not None  # noqa: S101  (the grower calls `of_trees` first)
+            keys = self.trees[frontier.tree]
+        compared = self.measures.drawn(keys, attempt, self.width)
+        n = frontier.n_nodes * self.width
+        terms = Terms.room(n, self.width * int(np.minimum(frontier.sizes, self.most).sum()))
+        draws = Orders(keys, attempt * self.width, self.width)
+        filled = draw_exemplars(draws, frontier.nodes, self.targets, self.n_classes, self.most, self.landmarks, terms)
+        drawn = terms.projections(self.width, filled)
+        return drawn._replace(columns=compared.columns(np.repeat(np.arange(n), terms.size), drawn.columns))
+
+
+@kernel
+def draw_exemplars(
+    draws: Orders, nodes: Nodes, targets: Floats, n_classes: int, most: int, landmarks: Landmarks, terms: Terms
+) -> int:
+    """Fill ``terms`` with argmin u_row over the rows of each class in a node, by ascending u, ``most`` at most.
+
+    u are the numbers of order first + k of the node's stream. With landmarks the argmin is over `landmarks_near` of the
+    class. Returns how many exemplars there are in all.
+    """
+    (keys, first, width), (starts, rows, _), (size, columns, weights) = draws, nodes, terms
+    least, exemplar = np.full(n_classes, NONE_YET), np.empty(n_classes, np.int32)
+    present = np.empty(n_classes, np.int64)
+    filled = 0
+    for node in range(keys.shape[0]):
+        group = rows[starts[node] : starts[node + 1]]
+        for k in range(width):
+            order, n = random_bits(keys[node], first + k), 0
+            for row in group:
+                c = int(targets[row])
+                if least[c] == NONE_YET:
+                    present[n] = c
+                    n += 1
+                take_first(order, row, c, least, exemplar)
+            if landmarks.rows.shape[0] > 0:
+                for c in present[:n]:
+                    least[c] = NONE_YET
+                    for row in landmarks_near(float(c), group, landmarks, targets, True):
+                        take_first(order, row, c, least, exemplar)
+            size[node * width + k] = min(n, most)
+            sort_first(least, present[:n], min(n, most))
+            for c in present[: min(n, most)]:
+                columns[filled], weights[filled] = exemplar[c], 1.0
+                filled += 1
+            for c in present[:n]:
+                least[c] = NONE_YET
+    return filled
+
+
+@borrowing
+def take_first(order: np.uint64, row: int, c: int, least: Floats, exemplar: Int32s) -> None:
+    """Let a row be the exemplar of its class if it comes before the one that is."""
+    u = unit(order, row)
+    if u < least[c]:
+        least[c], exemplar[c] = u, row
+
+
+@borrowing
+def sort_first(values: Floats, places: Ints, n: int) -> None:
+    """Bring the ``n`` places with the least ``values[place]`` to the front, in ascending order."""
+    for t in range(n):
+        least = t
+        for other in range(t + 1, places.shape[0]):
+            if values[places[other]] < values[places[least]]:
+                least = other
+        places[t], places[least] = places[least], places[t]

@@ -33,26 +33,14 @@ class VaryingColumns:
 
     Unless attempts are passed over, each attempt has as many candidates as one of `Axis`, the last one too: thresholds
     are drawn by the number of the attempt, its candidates, and the place among them.
-
-    Attributes
-    ----------
-    source
-        The features.
-    width
-        Columns of a window.
-    min_leaf
-        Least in-bag weight of either side of a cut.
-    skips
-        Whether an attempt that would hold no column is passed over; if thresholds are drawn for each attempt, none is.
-    many
-        Values of a node for each column of a window, from which its first window is handed out as it is.
     """
 
-    source: SparseFeatures
-    width: int
-    min_leaf: int
+    source: SparseFeatures  # the features
+    width: int  # columns of a window
+    min_leaf: int  # least in-bag weight of either side of a cut
+    # whether an attempt that would hold no column is passed over; if thresholds are drawn for each attempt, none is
     skips: bool = True
-    many: int = MANY
+    many: int = MANY  # values of a node for each column of a window, from which its first window is handed out as it is
 
     @property
     def attempts(self) -> int:
@@ -85,24 +73,12 @@ class Rules(NamedTuple):
 
 
 class SeenColumns(NamedTuple):
-    """What the rows of a node have in each column, shape (n_columns,) each; all 0 between nodes.
+    """What the rows of a node have in each column, shape (n_columns,) each; all 0 between nodes."""
 
-    Attributes
-    ----------
-    weight
-        In-bag weight of the rows whose value is not 0.
-    first
-        One of these values.
-    differs
-        Whether there are two.
-    varies
-        Whether the column may be cut.
-    """
-
-    weight: Ints
-    first: Float32s
-    differs: NDArray[np.bool_]
-    varies: NDArray[np.bool_]
+    weight: Ints  # in-bag weight of the rows whose value is not 0
+    first: Float32s  # one of these values
+    differs: NDArray[np.bool_]  # whether there are two
+    varies: NDArray[np.bool_]  # whether the column may be cut
 
 
 @kernel

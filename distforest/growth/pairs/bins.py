@@ -46,22 +46,14 @@ HALVES = (128, 64, 32, 16, 8, 4, 2, 1)
 
 
 class PairBins(NamedTuple):
-    """How values become codes, as kernels take it: a grid of `CELLS` cells for each column.
+    """How values become codes, as kernels take it: a grid of `CELLS` cells for each column."""
 
-    Attributes
-    ----------
-    low, scale
-        Start of the grid of each column, and number of its cells per unit, shape (n_columns,).
-    code
-        The code of each cell, or `SEARCHED`, shape (n_columns, `CELLS`).
-    edges
-        Largest value of each code; infinite from the last code on. Shape (n_columns, max_bins rounded up to a power of
-        two).
-    """
-
+    # low, scale: start of the grid of each column, and number of its cells per unit, shape (n_columns,)
     low: Floats
     scale: Floats
-    code: NDArray[np.uint16]
+    code: NDArray[np.uint16]  # the code of each cell, or `SEARCHED`, shape (n_columns, `CELLS`)
+    # Largest value of each code; infinite from the last code on. Shape (n_columns, max_bins rounded up to a power of
+    # two).
     edges: Floats
 
     @classmethod

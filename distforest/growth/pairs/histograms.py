@@ -1,24 +1,58 @@
-"""Cuts between the bins of a histogram of pairs: bins of values, or the categories of a node in their order.
+"""Histograms of pairs: cuts between their bins, which are bins of values or categories in their order.
 
 The last bin may be that of missing pairs, which are tried on either side.
+
+The column whose categories are unordered pairs {k, l} of a feature's categories is cut into the best set of them. The
+pairs of points are counted by category and class. In the order of the shares of dissimilar pairs, one of the cuts is
+the best of all sets for two classes, whatever their costs and on whichever side the missing pairs are (Breiman,
+Friedman, Olshen, Stone, Classification and regression trees, 1984, theorem 4.5): see
+`distforest.growth.cuts.category_orders`, whose ranks these are. This does not hold where a side may be too light.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distforest.forest.frontier import LEFT, RIGHT, STAY
-from distforest.growth.cuts.criteria import keep_best, note_missing
-from distforest.growth.cuts.two_classes import gain_of_counts, whole_of
-from distforest.jit import borrowing
+from distforest.growth.cuts.category_orders import Tally, number_categories, rank_by_means, tally_for, write_ranks
+from distforest.growth.cuts.scan import keep_best, note_missing
+from distforest.growth.cuts.two_classes import gain_of_counts, read_codes, whole_of
+from distforest.jit import borrowing, kernel
+from distforest.sources.point_pairs import PAIRED, ColumnReading, read_column
+from distforest.sources.source import Floats, Int32s, Ints
 
 if TYPE_CHECKING:
-    from distforest.growth.cuts.criteria import Cuts
-    from distforest.growth.cuts.two_classes import Judged
-    from distforest.sources.source import Floats, Int32s, Ints
+    from distforest.forest.frontier import Frontier, Nodes
+    from distforest.growth.cuts.scan import Cuts
+    from distforest.growth.cuts.search import Limits
+    from distforest.growth.cuts.two_classes import Judged, TwoClasses
+    from distforest.sources.point_pairs import ObservedBits, PairColumns, PairReading, PointPairs
+    from distforest.sources.source import Projections
+
+    Codes = NDArray[np.uint8]
+
+
+class PairLevel(NamedTuple):
+    """A level as the kernels of a search take it."""
+
+    nodes: Nodes  # the pairs of each node
+    columns: Int32s  # the candidate columns of each node, shape (n_nodes, width)
+    codes: Codes  # the class of each pair, shape (n_pairs,)
+    pairs: PairReading  # how the columns of a pair are read
+    observed: ObservedBits  # which features each point has
+    judged: Judged  # counts and costs of the two classes in each node, and the least weight of a side
+
+    @classmethod
+    def of(
+        cls, source: PointPairs, criterion: TwoClasses, frontier: Frontier, projections: Projections, limits: Limits
+    ) -> PairLevel:
+        """Collect the level of a search of pairs of two classes."""
+        columns = projections.columns.reshape(frontier.n_nodes, projections.width)
+        judged = criterion.judged(frontier, limits.min_samples_leaf)
+        return cls(frontier.nodes, columns, criterion.codes, source.reading, source.observed, judged)
 
 
 class WalkRoom(NamedTuple):
@@ -139,3 +173,101 @@ def walk_bins(
         if gain > cuts.gain[node]:
             keep_best(node, candidate, 0.0, np.inf, gain, cuts)
     note_missing(node, least, missing, cuts)
+
+
+class CategoryRoom(NamedTuple):
+    """Room for the categories of a node's pairs; c of them are seen."""
+
+    tally: Tally  # as in `category_orders`: its vectors are the shares of the dissimilar pairs
+    # values, kinds: the category and the class of each pair, shape (n,)
+    values: Floats
+    kinds: Codes
+    held: Int32s  # weight of the two classes in each category, shape (c, 2)
+    filled: Int32s  # the same by rank; at last the weight of missing pairs, shape (c + 1, 2)
+    edges: Floats  # between each rank and the next, shape (c,)
+    bins: WalkRoom  # room for a walk over the ranks
+
+    @classmethod
+    def of(cls, columns: PairColumns, sizes: Ints) -> Self | None:
+        """Allocate room for nodes of some sizes; None if no column has categories.
+
+        A kernel that is given None is compiled without what cuts categories, which is more than a third of it.
+        """
+        if not columns.n_categories:
+            return None
+        n_codes, longest = max(columns.categories_of_columns), int(sizes.max(initial=0))
+        most = min(n_codes, longest)
+        held, filled = np.empty((most, 2), np.int32), np.empty((most + 1, 2), np.int32)
+        values, kinds = np.empty(longest), np.empty(longest, np.uint8)
+        edges = np.arange(most, dtype=np.float64) + 0.5
+        return cls(tally_for(n_codes, longest, 1), values, kinds, held, filled, edges, WalkRoom.of(most + 1))
+
+
+@borrowing
+def holds_pairs(column: int, how: ColumnReading) -> bool:
+    """Whether the categories of a column are unordered pairs."""
+    if how.kinds.shape[0] == 0 or column < how.n_features or column >= how.n_of_family:
+        return False
+    return how.kinds[column - how.n_features] == PAIRED
+
+
+@borrowing
+def rank_pairs(node: int, column: int, level: PairLevel, room: CategoryRoom) -> int:
+    """Rank the categories of a node's pairs by their share of dissimilar ones; returns their number c.
+
+    Afterwards ``held`` and the ranks in ``tally`` are those of the c categories.
+    """
+    (starts, rows, weights), tally, held = level.nodes, room.tally, room.held
+    first, last = starts[node], starts[node + 1]
+    read_column(column, rows[first:last], level.pairs, room.values)
+    read_codes(rows[first:last], level.codes, room.kinds)
+    n = number_categories(room.values[: last - first], tally)
+    for c in range(n):
+        held[c, 0], held[c, 1] = 0, 0
+    for r in range(last - first):
+        if tally.local[r] >= 0:
+            held[tally.local[r], room.kinds[r]] += weights[first + r]
+    for c in range(n):
+        tally.mass[c] = np.float64(held[c, 0]) + np.float64(held[c, 1])
+        tally.vectors[c, 0] = np.float64(held[c, 1])
+    rank_by_means(n, tally)
+    return n
+
+
+@borrowing
+def cut_if_sets(node: int, candidate: int, level: PairLevel, room: CategoryRoom | None, cuts: Cuts) -> bool:
+    """`cut_sets_of_pairs` if the candidate holds unordered pairs; returns whether it does."""
+    if room is None or not holds_pairs(level.columns[node, candidate], level.pairs.columns):
+        return False
+    cut_sets_of_pairs(node, candidate, level, room, cuts)
+    return True
+
+
+@borrowing
+def cut_sets_of_pairs(node: int, candidate: int, level: PairLevel, room: CategoryRoom, cuts: Cuts) -> None:
+    """`cut_bins` whose bins are the ranks of the categories of a node's pairs."""
+    n, tally, filled = rank_pairs(node, level.columns[node, candidate], level, room), room.tally, room.filled
+    first, last = level.nodes.starts[node], level.nodes.starts[node + 1]
+    for c in range(n + 1):
+        filled[c, 0], filled[c, 1] = 0, 0
+    for c in range(n):
+        for s in range(2):
+            filled[np.int64(tally.rank[c]), s] += room.held[c, s]
+    for r in range(last - first):
+        if tally.local[r] < 0:
+            filled[n, room.kinds[r]] += level.nodes.weights[first + r]
+    begins = STAY if level.pairs.is_complete else LEFT
+    cut_bins(node, candidate, filled[: n + 1], room.edges, level.judged, begins, room.bins, cuts)
+
+
+@kernel
+def rank_chosen(level: PairLevel, chosen: Ints, room: CategoryRoom | None, values: Floats) -> None:
+    """values[r] = rank of the category of pair r, in the nodes whose ``chosen`` candidate holds unordered pairs."""
+    starts = level.nodes.starts
+    if room is None:
+        return
+    for node in range(starts.shape[0] - 1):
+        if chosen[node] < 0 or not holds_pairs(level.columns[node, chosen[node]], level.pairs.columns):
+            continue
+        rank_pairs(node, level.columns[node, chosen[node]], level, room)
+        write_ranks(room.tally, values[starts[node] : starts[node + 1]])

@@ -46,15 +46,9 @@ MOST_PASSES = 64
 
 @dataclass(frozen=True)
 class LinearCells:
-    """LeafRank by a linear classifier.
+    """LeafRank by a linear classifier."""
 
-    Attributes
-    ----------
-    min_samples_leaf
-        Fewest pairs on each side of a cut.
-    """
-
-    min_samples_leaf: int
+    min_samples_leaf: int  # fewest pairs on each side of a cut
 
     def part(
         self, cells: Frontier, names: Ints, pairs: PointPairs | SparsePairs, codes: Codes, counts: Ints
@@ -104,21 +98,12 @@ def _classifier(pairs: PointPairs, rows: Int32s, codes: Codes, of_rows: Floats, 
 
 @dataclass(frozen=True)
 class Standard:
-    """Columns of pairs on one scale.
+    """Columns of pairs on one scale."""
 
-    Attributes
-    ----------
-    pairs
-        The pairs.
-    fences
-        Bounds beyond which a value does not count, shape (2, n_columns).
-    mean, deviation
-        Mean and standard deviation of the values within the fences, shape (n_columns,); the deviation is 1 where all
-        values are equal.
-    """
-
-    pairs: PointPairs
-    fences: Floats
+    pairs: PointPairs  # the pairs
+    fences: Floats  # bounds beyond which a value does not count, shape (2, n_columns)
+    # mean, deviation: mean and standard deviation of the values within the fences, shape (n_columns,); the deviation is
+    # 1 where all values are equal
     mean: Floats
     deviation: Floats
 

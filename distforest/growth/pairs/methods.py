@@ -13,10 +13,10 @@ from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.forest.leaf_kinds import KeepsRanks, KeepsVotes, LeafKind
 from distforest.forest.missing import LEARNED
+from distforest.growth.cuts.search import Limits
 from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.draws.columns import Among, Axis
-from distforest.growth.draws.varying_pairs import VaryingPairs
-from distforest.growth.grower import Growth, Limits
+from distforest.growth.grower import Growth
 from distforest.growth.pairs.bins import PairBins
 from distforest.growth.pairs.linear_cells import LinearCells
 from distforest.growth.pairs.point_weights import limits_of, present_data, weighed
@@ -30,7 +30,7 @@ from distforest.growth.pairs.sampling import (
     PairSampling,
 )
 from distforest.growth.pairs.search import PairSearch
-from distforest.growth.pairs.sparse_search import SparseSearch
+from distforest.growth.pairs.sparse_search import SparseSearch, VaryingPairs
 from distforest.growth.pairs.square_search import SquareSearch, square_candidates
 from distforest.growth.pairs.tree_rank import LeafRank, Ranking, SmallTrees
 from distforest.growth.parameters import for_two_sides, limits_among, n_drawn
@@ -72,10 +72,7 @@ class OverPairs(NamedTuple):
 
 
 def pair_columns(
-    params: Params,
-    n_features: int,
-    blocks: tuple[tuple[str, int], ...] = (),
-    n_categories: tuple[int, ...] = (),
+    params: Params, n_features: int, blocks: tuple[tuple[str, int], ...] = (), n_categories: tuple[int, ...] = ()
 ) -> PairColumns:
     """The columns that a method with these parameters reads of a pair of points; the further arguments as there."""
     if "position" in params:
@@ -83,12 +80,6 @@ def pair_columns(
     else:
         family = "max_min" if params["region"] == "square" else "difference_mean"
     return PairColumns(family, n_features, blocks, n_categories)
-
-
-def categories_of(points: PointPairs | SparsePairs) -> Int32s | None:
-    """The number of categories of each column of a pair, as a growth takes it; None if all hold numbers."""
-    sizes = points.columns.categories_of_columns
-    return np.array(sizes, np.int32) if any(sizes) else None
 
 
 def check_pair_parameters(params: Params) -> None:
@@ -121,31 +112,42 @@ def drawn_points(data: Data) -> PointPairs | SparsePairs:
     return replace(points, is_complete=bool(points.is_complete) or is_complete(data.present))
 
 
-def axis_of(n_columns: int, width_of: Callable[[int], int]) -> Axis:
-    """A draw of single columns out of ``n_columns``; ``width_of`` says how many at a time."""
-    return Axis(n_columns, min(width_of(n_columns), n_columns))
+def growth_of(
+    points: PointPairs | SparsePairs,
+    sampling: PairSampling,
+    limits: Limits,
+    params: Params,
+    seed: int,
+    width_of: Callable[[int], int],
+) -> Growth:
+    """How trees of cuts grow over pairs of the points; ``width_of`` says how many of n columns a node tries.
 
-
-def sparse_search(
-    points: SparsePairs, square: bool, width_of: Callable[[int], int]
-) -> tuple[SparseSearch, VaryingPairs]:
-    """The search of sparse points, and the draw of their columns; square cuts have a candidate for each feature."""
-    n_columns = points.columns.n_features if square else points.shape[1]
-    dense = SquareSearch(None, np.empty((0, n_columns), np.uint8)) if square else PairSearch(None)
-    return SparseSearch(dense), VaryingPairs(n_columns, min(width_of(n_columns), n_columns))
-
-
-def rule_for_missing(points: PointPairs | SparsePairs) -> str:
-    """The rule of `distforest.forest.missing` by which pairs are sent on that lack a value, if any points lack one."""
-    return "stop" if points.is_complete else LEARNED
-
-
-def pair_search_of(params: Params, points: PointPairs | SparsePairs, sampling: PairSampling, seed: int) -> PairSearch:
-    """The search of a level, with bins of pairs like those that the trees draw unless ``max_bins`` is None."""
-    if params["max_bins"] is None or isinstance(points, SparsePairs):  # which `check_sparse` lets have no bins
-        return PairSearch(None)
-    left, right = np.ascontiguousarray(sampling.typical(seed).T)
-    return PairSearch(PairBins.of(points.of_pairs(left, right), int(params["max_bins"])))
+    Bins are those of pairs like those that the trees draw, unless ``max_bins`` is None. Square cuts have a candidate
+    for each feature.
+    """
+    square = params.get("region") == "square"
+    search: Search
+    draw: Draw
+    if isinstance(points, SparsePairs):  # which `check_sparse` lets have no bins
+        n_columns = points.columns.n_features if square else points.shape[1]
+        dense = SquareSearch(None, np.empty((0, n_columns), np.uint8)) if square else PairSearch(None)
+        search, draw = SparseSearch(dense), VaryingPairs(n_columns, min(width_of(n_columns), n_columns))
+    else:
+        bins = None
+        if params["max_bins"] is not None:
+            left, right = np.ascontiguousarray(sampling.typical(seed).T)
+            bins = PairBins.of(points.of_pairs(left, right), int(params["max_bins"]))
+        columns = square_candidates(points.columns) if square else np.arange(points.shape[1], dtype=np.int32)
+        axis = Axis(len(columns), min(width_of(len(columns)), len(columns)))
+        search = SquareSearch.of(bins, points) if square else PairSearch(bins)
+        draw = Among(axis, columns) if square else axis
+    on_missing = "stop" if points.is_complete else LEARNED
+    sizes = points.columns.categories_of_columns
+    n_categories = np.array(sizes, np.int32) if any(sizes) else None
+    limits = for_two_sides(limits_of(sampling, limits))
+    return Growth(
+        points, draw, NO_CLASSES, limits, seed, search, on_missing=on_missing, held=1, n_categories=n_categories
+    )
 
 
 def links_of(data: Data) -> tuple[Int32s, NDArray[np.uint8]]:
@@ -188,15 +190,28 @@ def given_pairs(data: Data, params: Params, seed: int) -> GivenPairs:
     return GivenPairs(pairs, codes, data.n_rows, n_draws, bool(params["bootstrap"]), by_points, weights)
 
 
-def labelled_pairs(data: Data, params: Params) -> LabelledPairs:
-    """The rule by which each tree draws pairs of labelled points; raises InputError where a kind has none."""
+def ranked_pairs(data: Data, params: Params) -> PairSampling:
+    """The rule by which each ranking tree draws pairs: given ones, or pairs of labelled points.
+
+    Raises
+    ------
+    InputError
+        There are no pairs of one kind, too many pairs, or fewer points than ``max_samples`` asks for.
+    """
+    max_samples, n, n_pairs = params["max_samples"], data.n_rows, int(params["n_pairs"])
+    many_trees = params["n_estimators"] > 1
+    if data.truth_kind == TruthKind.LINKS:
+        pairs, codes = links_of(data)
+        n_draws = min(n_pairs, len(pairs))
+        if n_draws == len(pairs) and many_trees:
+            n_draws = max(1, round(DRAWN_SHARE * n_draws))
+        return GivenPairs(pairs, codes, n, n_draws, False, False, data.pair_weights)
     counts = np.bincount(data.truth)
     if (counts > 0).sum() < 2 or counts.max() < 2:
         classes = f"{len(counts)} of one point each" if counts.max() < 2 else f"one, of {counts.max()} points"
         raise InputError(f"labels: two classes, one of them of two points, were expected, found {classes}")
-    max_samples, n = params["max_samples"], data.n_rows
-    same_pairs = params["sampling"] == "all" or params["n_pairs"] >= n * (n - 1) // 2
-    if max_samples is None and same_pairs and params["n_estimators"] > 1:
+    draws_all = params["sampling"] == "all" or n_pairs >= n * (n - 1) // 2
+    if max_samples is None and draws_all and many_trees:
         max_samples = DRAWN_SHARE  # or all trees would be the same
     n_draws = n_drawn(max_samples, n)
     if isinstance(max_samples, float):
@@ -205,21 +220,10 @@ def labelled_pairs(data: Data, params: Params) -> LabelledPairs:
         raise InputError(
             f"max_samples={max_samples!r} asks for {n_draws} of {counted(n, 'point')}; a tree needs two to all of them"
         )
-    sampling = LabelledPairs(data.truth, int(params["n_pairs"]), str(params["sampling"]), n_draws)
+    sampling = LabelledPairs(data.truth, n_pairs, str(params["sampling"]), n_draws)
     if sampling.n_rows > MOST_TREE_PAIRS:
         raise InputError(f"sampling='all' asks for {sampling.n_rows} pairs, at most {MOST_TREE_PAIRS} fit; set n_pairs")
     return sampling
-
-
-def ranked_pairs(data: Data, params: Params) -> PairSampling:
-    """The rule by which each ranking tree draws pairs; raises InputError where a kind has none."""
-    if data.truth_kind == TruthKind.LABELS:
-        return labelled_pairs(data, params)
-    pairs, codes = links_of(data)
-    n_draws = min(int(params["n_pairs"]), len(pairs))
-    if n_draws == len(pairs) and params["n_estimators"] > 1:
-        n_draws = max(1, round(DRAWN_SHARE * n_draws))
-    return GivenPairs(pairs, codes, data.n_rows, n_draws, False, False, data.pair_weights)
 
 
 def judging_pairs(data: Data, params: Params, seed: int) -> PairSample:
@@ -232,23 +236,12 @@ def judging_pairs(data: Data, params: Params, seed: int) -> PairSample:
 def tree_rank(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -> OverPairs:
     """Bind TreeRank to data; ``width_of`` says how many of n columns a node of a small tree tries."""
     points, sampling = drawn_points(data), weighed(data, lambda some: ranked_pairs(some, params))
-    square = params["region"] == "square"
-    by_columns = pair_search_of(params, points, sampling, seed)
-    search: Search = by_columns
-    draw: Draw = axis_of(points.shape[1], width_of)
-    if isinstance(points, SparsePairs):
-        search, draw = sparse_search(points, square, width_of)
-    elif square:
-        search, candidates = SquareSearch.of(by_columns.bins, points), square_candidates(points.columns)
-        draw = Among(axis_of(len(candidates), width_of), candidates)
     small = Limits(2, int(params["min_samples_leaf"]), int(params["leafrank_depth"]))
-    small = for_two_sides(limits_of(sampling, small))
-    rule, sizes = rule_for_missing(points), categories_of(points)
-    growth = Growth(points, draw, NO_CLASSES, small, seed, search, on_missing=rule, held=1, n_categories=sizes)
-    limits = limits_of(sampling, Limits(int(params["min_samples_split"]), 1, int(params["max_depth"])))
-    leafrank: LeafRank = SmallTrees(growth, square)
+    growth = growth_of(points, sampling, small, params, seed, width_of)
+    leafrank: LeafRank = SmallTrees(growth, params["region"] == "square")
     if params["leafrank"] == "linear":
-        leafrank = LinearCells(small.min_samples_leaf)
+        leafrank = LinearCells(growth.limits.min_samples_leaf)
+    limits = limits_of(sampling, Limits(int(params["min_samples_split"]), 1, int(params["max_depth"])))
     ranking = Ranking(leafrank, limits, params["optimise_fpr"], seed)
     return OverPairs(points, sampling, ranking, KeepsRanks(params["aggregation"]))
 
@@ -256,11 +249,5 @@ def tree_rank(data: Data, params: Params, seed: int, width_of: Callable[[int], i
 def rfd(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -> OverPairs:
     """Bind RFD to data; ``width_of`` says how many of n columns a node tries."""
     points, sampling = drawn_points(data), weighed(data, lambda some: given_pairs(some, params, seed))
-    search: Search = pair_search_of(params, points, sampling, seed)
-    limits = for_two_sides(limits_of(sampling, Limits(**limits_among(params))))
-    draw: Draw = axis_of(points.shape[1], width_of)
-    if isinstance(points, SparsePairs):
-        search, draw = sparse_search(points, square=False, width_of=width_of)
-    rule, sizes = rule_for_missing(points), categories_of(points)
-    growth = Growth(points, draw, NO_CLASSES, limits, seed, search, on_missing=rule, held=1, n_categories=sizes)
+    growth = growth_of(points, sampling, Limits(**limits_among(params)), params, seed, width_of)
     return OverPairs(points, sampling, Classifiers(growth), KeepsVotes(params["voting"]))

@@ -1,9 +1,11 @@
-"""Weights of points in pairs: a pair counts as often as the product of the weights of its two points says.
+"""Weights in pairs: of the points, of which a pair has the product, and of given pairs themselves.
 
 A point of weight 3 stands for three equal points, so a pair of it and a point of weight 2 stands for 3 x 2 equal pairs.
 A point is not paired with its own copies. Products of whole weights are used as they are. Those of fractional ones are
-relative: they are rounded to multiples of 1 / `PointWeights.unit` of the product of two mean weights. Given pairs may
-have weights of their own (`distforest.growth.pairs.pair_weights`), by which the products are multiplied.
+relative: they are rounded to multiples of 1 / `PointWeights.unit` of the product of two mean weights.
+
+A given pair of weight 3 counts as three equal pairs, and one of weight 0 is absent. If points have weights, too, both
+multiply: three copies of a pair whose points stand for two points each are 3 x 2 x 2 pairs.
 """
 
 from __future__ import annotations
@@ -15,32 +17,55 @@ import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.growth.pairs.pair_weights import in_tree
-from distforest.growth.pairs.problem import of_pairs, of_points
-from distforest.growth.pairs.sampling import PairSample, PairSampling
-from distforest.growth.sample_weights import COARSEST, GENERAL, MOST_OF_TREE, SampleWeights, least
+from distforest.growth.pairs.sampling import PairSample, PairSampling, in_tree
+from distforest.growth.sample_weights import COARSEST, GENERAL, MOST_OF_TREE, Draws, SampleWeights, least
+from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.truth import TruthKind
+from distforest.sources.weights import OF_PAIRS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from distforest.growth.grower import Limits
+    from distforest.growth.cuts.search import Limits
     from distforest.growth.problem import Data
-    from distforest.sources.source import Int32s, Ints
+    from distforest.sources.source import Floats, Int32s, Ints
+
+DRAWN_TWICE = 4
+"""A tree that draws points with replacement may weigh its pairs this many times as heavy as all pairs are together."""
+
+FINEST_BESIDE = 1 << 6
+"""Largest integer of the mean of fractional weights of pairs whose points have fractional weights as well."""
+
+
+def integers_of_pairs(weights: Floats, of_points: SampleWeights | None = None) -> SampleWeights:
+    """The weights of pairs as the integers that trees add.
+
+    Parameters
+    ----------
+    weights
+        Weights from `distforest.sources.weights.checked_weights`, shape (n_pairs,).
+    of_points
+        The weights of the points, by which these are multiplied; fractional ones need digits, too.
+
+    Raises
+    ------
+    InputError
+        The weights are too large, or there are too many of them.
+
+    Examples
+    --------
+    >>> integers_of_pairs(np.array([2.0, 0.0, 1.0])).integers
+    array([2, 0, 1], dtype=int32)
+    """
+    bounds = GENERAL._replace(tree=MOST_OF_TREE // DRAWN_TWICE)
+    if of_points is not None and of_points.unit > 1:
+        bounds = bounds._replace(tree=bounds.tree // COARSEST, finest=FINEST_BESIDE)
+    return SampleWeights.of(weights, Draws(len(weights), replace=False), bounds, OF_PAIRS)
 
 
 @dataclass(frozen=True)
 class PointWeights:
     """The weight of each point, and that of a pair.
-
-    Attributes
-    ----------
-    integers
-        Weight of each point, shape (n_points,); 0 for a point that is absent.
-    shift
-        Binary digits by which a product of two of them is shortened.
-    unit
-        The integer that counts as one pair.
 
     Examples
     --------
@@ -49,9 +74,9 @@ class PointWeights:
     array([6, 0])
     """
 
-    integers: Int32s
-    shift: int = 0
-    unit: int = 1
+    integers: Int32s  # weight of each point, shape (n_points,); 0 for a point that is absent
+    shift: int = 0  # binary digits by which a product of two of them is shortened
+    unit: int = 1  # the integer that counts as one pair
 
     @classmethod
     def of(cls, weights: SampleWeights, n_pairs: int) -> PointWeights:
@@ -95,21 +120,11 @@ class PointWeights:
 
 @dataclass(frozen=True)
 class WeighedPairs:
-    """Pairs of points that have weights: drawn as pairs of the points of positive weight alone, then weighed.
+    """Pairs of points that have weights: drawn as pairs of the points of positive weight alone, then weighed."""
 
-    Attributes
-    ----------
-    sampling
-        Which pairs of these points a tree learns from.
-    present
-        Numbers of these points among all, shape (n_present,).
-    weights
-        The weights of all points.
-    """
-
-    sampling: PairSampling
-    present: Int32s
-    weights: PointWeights
+    sampling: PairSampling  # which pairs of these points a tree learns from
+    present: Int32s  # numbers of these points among all, shape (n_present,)
+    weights: PointWeights  # the weights of all points
 
     @property
     def n_rows(self) -> int:
@@ -136,6 +151,27 @@ class WeighedPairs:
         pairs, in_bag = self.present[drawn.pairs], np.zeros(len(self.weights.integers), np.uint8)
         in_bag[self.present] = drawn.in_bag
         return PairSample(pairs, drawn.codes, self.weights.in_tree(pairs, drawn.weights), in_bag)
+
+
+def of_points(data: Data, points: Ints) -> Data:
+    """Take the data of some points, with the given pairs of which both points are among them."""
+    sparse = data.matrix if isinstance(data.matrix, SparseFeatures) else None
+    matrix = sparse.take(points) if sparse else np.ascontiguousarray(data.array[points])
+    some = replace(data, matrix=matrix, sample_weights=data.sample_weights and data.sample_weights.of_rows(points))
+    if data.pairs is None:
+        return replace(some, truth=data.truth[points])
+    place = np.full(data.n_rows, -1)
+    place[points] = np.arange(len(points))
+    pairs = place[data.pairs]
+    kept = np.flatnonzero((pairs >= 0).all(axis=1))
+    return of_pairs(replace(some, pairs=pairs.astype(np.int32)), kept)
+
+
+def of_pairs(data: Data, kept: Ints) -> Data:
+    """Take the data of all points, with some of the given pairs."""
+    assert data.pairs is not None  # noqa: S101  (who weighs or selects them has some)
+    weights = data.pair_weights and data.pair_weights.of_rows(kept)
+    return replace(data, truth=data.truth[kept], pairs=data.pairs[kept], pair_weights=weights)
 
 
 def present_data(data: Data) -> Data:

@@ -29,7 +29,6 @@ from distforest.growth.pairs.sparse_search import growth_over
 from distforest.growth.problem import Contents, Data, put_together
 from distforest.sources.point_pairs import PointPairs
 from distforest.sources.source import Int32s, Ints, offsets
-from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.sparse_pairs import SparsePairs
 
 if TYPE_CHECKING:
@@ -78,26 +77,15 @@ class Classifiers:
 
 @dataclass(frozen=True)
 class PairProblem:
-    """Points, which pairs each tree learns from, and how trees grow over them.
+    """Points, which pairs each tree learns from, and how trees grow over them."""
 
-    Attributes
-    ----------
-    meaning, data, n_trees
-        As of `Problem`.
-    points
-        The points and the columns of a pair; there are no pairs yet.
-    sampling
-        Which pairs each tree learns from.
-    growth
-        How a tree grows.
-    """
-
+    # meaning, data, n_trees: as of `Problem`
     meaning: Meaning
     data: Data
     n_trees: int
-    points: PointPairs | SparsePairs
-    sampling: PairSampling
-    growth: PairGrowth
+    points: PointPairs | SparsePairs  # the points and the columns of a pair; there are no pairs yet
+    sampling: PairSampling  # which pairs each tree learns from
+    growth: PairGrowth  # how a tree grows
 
     @property
     def n_rows(self) -> int:
@@ -154,32 +142,3 @@ def tally_trees(
         rows, nodes = slice(*roots.starts[tree : tree + 2]), slice(*table.tree_start[tree : tree + 2])
         of_tree = pairs.of_pairs(pairs.left[rows], pairs.right[rows])
         counts[nodes] = tallied(table, tree, of_tree, codes[rows], roots.weights[rows])
-
-
-def of_points(data: Data, points: Ints) -> Data:
-    """Take the data of some points, with the given pairs of which both points are among them."""
-    matrix: np.ndarray | SparseFeatures
-    if isinstance(data.matrix, SparseFeatures):
-        matrix = data.matrix.take(points)
-    else:
-        matrix = np.ascontiguousarray(data.array[points])
-    weights = data.sample_weights
-    if weights is not None:
-        weights = replace(weights, integers=weights.integers[points])
-    some = replace(data, matrix=matrix, sample_weights=weights)
-    if data.pairs is None:
-        return replace(some, truth=data.truth[points])
-    place = np.full(data.n_rows, -1)
-    place[points] = np.arange(len(points))
-    pairs = place[data.pairs]
-    kept = np.flatnonzero((pairs >= 0).all(axis=1))
-    return of_pairs(replace(some, pairs=pairs.astype(np.int32)), kept)
-
-
-def of_pairs(data: Data, kept: Ints) -> Data:
-    """Take the data of all points, with some of the given pairs."""
-    assert data.pairs is not None  # noqa: S101  (who weighs or selects them has some)
-    weights = data.pair_weights
-    if weights is not None:
-        weights = replace(weights, integers=weights.integers[kept])
-    return replace(data, truth=data.truth[kept], pairs=data.pairs[kept], pair_weights=weights)

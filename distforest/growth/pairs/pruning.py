@@ -15,8 +15,7 @@ from distforest.errors import InputError
 from distforest.forest.estimates import Pruning
 from distforest.forest.pairs.cells import Cells, order_of_pruning, pruned
 from distforest.forest.pairs.pair_scores import columns_of, pairs_of, ranks_of, tallied
-from distforest.growth.pairs.point_weights import PointWeights, pairs_in_all, present_data
-from distforest.growth.pairs.problem import of_points
+from distforest.growth.pairs.point_weights import PointWeights, of_points, pairs_in_all, present_data
 from distforest.growth.pairs.sampling import LabelledPairs
 from distforest.growth.rng import SAMPLE_NODE, shuffle, stream
 from distforest.sources.sparse_features import SparseFeatures

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,11 @@ from numpy.typing import NDArray
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.growth.pairs.bins import SAMPLED
-from distforest.growth.pairs.pair_weights import in_tree
 from distforest.growth.rng import SAMPLE_NODE, below, bootstrap, shuffle, stream, subsample, unit
+from distforest.growth.sample_weights import MOST_OF_TREE, SampleWeights
 from distforest.jit import kernel
 from distforest.sources.point_pairs import DISSIMILAR, SIMILAR
 from distforest.sources.source import Int32s, Ints, offsets
-
-if TYPE_CHECKING:
-    from distforest.growth.sample_weights import SampleWeights
 
 SampledCodes = NDArray[np.uint8]
 
@@ -42,22 +39,13 @@ ENOUGH = 10_000
 
 
 class PairSample(NamedTuple):
-    """The pairs of a tree.
+    """The pairs of a tree."""
 
-    Attributes
-    ----------
-    pairs
-        Numbers of the two points of each pair, shape (m, 2).
-    codes, weights
-        Class of each pair, and its multiplicity times its weight, shape (m,).
-    in_bag
-        Multiplicity of each point, shape (n_points,).
-    """
-
-    pairs: Int32s
+    pairs: Int32s  # numbers of the two points of each pair, shape (m, 2)
+    # codes, weights: class of each pair, and its multiplicity times its weight, shape (m,)
     codes: SampledCodes
     weights: Int32s
-    in_bag: NDArray[np.uint8]
+    in_bag: NDArray[np.uint8]  # multiplicity of each point, shape (n_points,)
 
 
 class PairSampling(Protocol):
@@ -84,32 +72,18 @@ class PairSampling(Protocol):
 
 @dataclass(frozen=True)
 class GivenPairs:
-    """Pairs that are given, or drawn once for all trees: a tree draws from them, or from the points.
+    """Pairs that are given, or drawn once for all trees: a tree draws from them, or from the points."""
 
-    Attributes
-    ----------
-    pairs, codes
-        Numbers of the two points of each pair, shape (m, 2), and its class, shape (m,).
-    n_points
-        Number of points.
-    n_draws
-        Number of pairs, or points, that a tree draws.
-    replace
-        Whether it draws with replacement.
-    by_points
-        Whether it draws points. It then learns from the pairs of which it drew both points, each with the product of
-        their multiplicities, so that it has not seen the other points. If there is no such pair it learns from all.
-    pair_weights
-        The weight of each pair, none of them 0; None: equal weights.
-    """
-
+    # pairs, codes: numbers of the two points of each pair, shape (m, 2), and its class, shape (m,)
     pairs: Int32s
     codes: SampledCodes
-    n_points: int
-    n_draws: int
-    replace: bool
+    n_points: int  # number of points
+    n_draws: int  # number of pairs, or points, that a tree draws
+    replace: bool  # whether it draws with replacement
+    # Whether it draws points. It then learns from the pairs of which it drew both points, each with the product of
+    # their multiplicities, so that it has not seen the other points. If there is no such pair it learns from all.
     by_points: bool
-    pair_weights: SampleWeights | None = None
+    pair_weights: SampleWeights | None = None  # the weight of each pair, none of them 0; None: equal weights
 
     @property
     def n_rows(self) -> int:
@@ -149,27 +123,33 @@ class GivenPairs:
         return PairSample(self.pairs[drawn], self.codes[drawn], weights, in_bag.astype(np.uint8))
 
 
+def in_tree(counts: Int32s, weights: Int32s | Ints) -> Int32s:
+    """The weight of each pair in a tree: its multiplicity ``counts`` times its weight, shape (m,).
+
+    Raises
+    ------
+    InputError
+        The weights add up to more than `MOST_OF_TREE`.
+    """
+    heaviest = float((counts.astype(np.float64) * weights).sum())  # whose terms may be beyond 64 bits
+    if heaviest > MOST_OF_TREE:
+        raise InputError(
+            f"sample_weight or pair_weight: the weights of the pairs of a tree may add up to {MOST_OF_TREE:,}, found "
+            f"{heaviest:,.15g}; divide the weights by their mean, or let a tree learn from fewer pairs"
+        )
+    return (counts * weights).astype(np.int32)
+
+
 @dataclass(frozen=True)
 class LabelledPairs:
-    """New pairs for each tree, drawn by the labels of the points (the U-statistic of Clemencon and Vogel, Eq. 3).
+    """New pairs for each tree, drawn by the labels of the points (the U-statistic of Clemencon and Vogel, Eq. 3)."""
 
-    Attributes
-    ----------
-    labels
-        Class of each point, shape (n_points,), int32.
-    n_pairs
-        Number of distinct pairs that a tree draws; all pairs if there are fewer.
-    rule
-        ``"uniform"``: every pair of points is equally likely; ``"balanced"``: as many similar pairs as dissimilar
-        ones, each kind uniformly; ``"all"``: all pairs.
-    n_draws
-        Number of points, drawn without replacement, whose pairs a tree may draw.
-    """
-
-    labels: Int32s
-    n_pairs: int
+    labels: Int32s  # class of each point, shape (n_points,), int32
+    n_pairs: int  # number of distinct pairs that a tree draws; all pairs if there are fewer
+    # ``"uniform"``: every pair of points is equally likely; ``"balanced"``: as many similar pairs as dissimilar ones,
+    # each kind uniformly; ``"all"``: all pairs
     rule: str
-    n_draws: int
+    n_draws: int  # number of points, drawn without replacement, whose pairs a tree may draw
 
     @property
     def n_rows(self) -> int:
@@ -215,17 +195,10 @@ class LabelledPairs:
 
 @dataclass(frozen=True)
 class ByClass:
-    """Points in the order of their classes.
+    """Points in the order of their classes."""
 
-    Attributes
-    ----------
-    points
-        Numbers of the points, shape (n,), int32.
-    begin, end
-        First place of the class of each, and the place after its last one, shape (n,).
-    """
-
-    points: Int32s
+    points: Int32s  # numbers of the points, shape (n,), int32
+    # begin, end: first place of the class of each, and the place after its last one, shape (n,)
     begin: Ints
     end: Ints
 
@@ -261,21 +234,11 @@ class ByClass:
 
 @dataclass(frozen=True)
 class AllPairs:
-    """All pairs of a kind, with numbers: the point at place a is paired with those at first[a], first[a] + 1, ...
+    """All pairs of a kind, with numbers: the point at place a is paired with those at first[a], first[a] + 1, ..."""
 
-    Attributes
-    ----------
-    points
-        Numbers of the points by place, shape (n,).
-    first
-        Place of the first partner of each, shape (n,).
-    offset
-        Number of each point's first pair, and in the end the number of all pairs, shape (n + 1,).
-    """
-
-    points: Int32s
-    first: Ints
-    offset: Ints
+    points: Int32s  # numbers of the points by place, shape (n,)
+    first: Ints  # place of the first partner of each, shape (n,)
+    offset: Ints  # number of each point's first pair, and in the end the number of all pairs, shape (n + 1,)
 
     @property
     def total(self) -> int:
@@ -349,23 +312,14 @@ def draw_partners(
 
 @dataclass(frozen=True)
 class Constraints:
-    """Must-link and cannot-link pairs drawn by labels, as many of the one kind as of the other.
+    """Must-link and cannot-link pairs drawn by labels, as many of the one kind as of the other."""
 
-    Attributes
-    ----------
-    n_constraints
-        Number of pairs of each kind for a class, on average.
-    balance
-        ``"points"``: a point is drawn with equal chances, then its partner in its class, or outside, so that a rare
-        class is as rare among the pairs; ``"classes"``: ``n_constraints`` pairs of each kind from every class
-        (RFD, section 3.1); ``"pairs"``: every pair of a kind with equal chances.
-    warns
-        Whether to warn if there are fewer pairs.
-    """
-
-    n_constraints: int
+    n_constraints: int  # number of pairs of each kind for a class, on average
+    # ``"points"``: a point is drawn with equal chances, then its partner in its class, or outside, so that a rare class
+    # is as rare among the pairs; ``"classes"``: ``n_constraints`` pairs of each kind from every class (RFD, section
+    # 3.1); ``"pairs"``: every pair of a kind with equal chances
     balance: str
-    warns: bool = True
+    warns: bool = True  # whether to warn if there are fewer pairs
 
     @classmethod
     def of(cls, n_constraints: int | str, balance: str) -> Constraints:

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.forest.frontier import LEFT, RIGHT, STAY
-from distforest.growth.cuts.criteria import Cuts, keep_best, note_missing
 from distforest.growth.cuts.ordering import order_values
+from distforest.growth.cuts.scan import Cuts, keep_best, note_missing
 from distforest.growth.cuts.two_classes import (
     Judged,
     TwoClassRows,
@@ -33,9 +33,15 @@ from distforest.growth.cuts.two_classes import (
     whole_of,
 )
 from distforest.growth.pairs.bins import PairBins, code_of
-from distforest.growth.pairs.category_cuts import CategoryRoom, cut_if_sets, holds_pairs, rank_chosen
-from distforest.growth.pairs.histograms import WalkRoom, cut_bins
-from distforest.growth.pairs.level import PairLevel
+from distforest.growth.pairs.histograms import (
+    CategoryRoom,
+    PairLevel,
+    WalkRoom,
+    cut_bins,
+    cut_if_sets,
+    holds_pairs,
+    rank_chosen,
+)
 from distforest.growth.pairs.search import CODED_PAIRS, OrderedNode, few_pairs
 from distforest.jit import borrowing, kernel
 from distforest.sources.point_pairs import (
@@ -53,8 +59,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from distforest.forest.frontier import Frontier
+    from distforest.growth.cuts.search import Limits
     from distforest.growth.cuts.two_classes import TwoClasses
-    from distforest.growth.grower import Limits
 
     Codes = NDArray[np.uint8]
     Bools = NDArray[np.bool_]
@@ -95,18 +101,10 @@ def cut_level(few: Bools, cuts: Cuts, at_values: Callable[[Bools], None], at_edg
 
 @dataclass(frozen=True)
 class SquareSearch:
-    """The best square cut of each node, or cut of a further column of pairs.
+    """The best square cut of each node, or cut of a further column of pairs."""
 
-    Attributes
-    ----------
-    bins
-        Bins of the columns; None: every node is cut at any value.
-    of_points
-        Code of each coordinate of each point, shape (n_points, p); without bins (0, p).
-    """
-
-    bins: PairBins | None
-    of_points: Codes
+    bins: PairBins | None  # bins of the columns; None: every node is cut at any value
+    of_points: Codes  # code of each coordinate of each point, shape (n_points, p); without bins (0, p)
 
     @classmethod
     def of(cls, bins: PairBins | None, pairs: PointPairs) -> SquareSearch:
@@ -212,12 +210,7 @@ def scan_ends(
 
 @kernel
 def cut_squares_at_edges(
-    level: PairLevel,
-    bins: PairBins,
-    of_points: Codes,
-    wanted: Bools,
-    of_categories: CategoryRoom | None,
-    cuts: Cuts,
+    level: PairLevel, bins: PairBins, of_points: Codes, wanted: Bools, of_categories: CategoryRoom | None, cuts: Cuts
 ) -> None:
     """changed[k, b, s] = weight of class s that becomes separated at the edge of bin b, less that which ceases to be.
 
@@ -256,14 +249,7 @@ def cut_squares_at_edges(
 
 
 @borrowing
-def code_one(
-    c: int,
-    rows: Int32s,
-    pairs: PairReading,
-    bins: PairBins,
-    values: Floats,
-    coded: Codes,
-) -> None:
+def code_one(c: int, rows: Int32s, pairs: PairReading, bins: PairBins, values: Floats, coded: Codes) -> None:
     """coded[r] = code of pair rows[r] in column c; ``values`` is room for those of the column."""
     read_column(c, rows, pairs, values)
     low, scale, code, edges = bins.low[c], bins.scale[c], bins.code[c], bins.edges[c]
@@ -314,12 +300,7 @@ def code_points(points: Float32s, bins: PairBins, of_points: Codes) -> None:
 
 
 @kernel
-def take_sides(
-    level: PairLevel,
-    chosen: Int32s,
-    threshold: Floats,
-    values: Floats,
-) -> None:
+def take_sides(level: PairLevel, chosen: Int32s, threshold: Floats, values: Floats) -> None:
     """values[r] = infinity where the cut separates pair r, minus infinity where not; of any other column its value.
 
     NaN where either point lacks the coordinate.

@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 
 from distforest.forest.frontier import LEFT, RIGHT, Frontier
 from distforest.forest.table import LEAF, NodeTable
+from distforest.growth.cuts.search import Limits
 from distforest.growth.cuts.two_classes import TwoClasses, even_costs
-from distforest.growth.grower import Growth, LevelWatch, Limits, grow_levels, numbered, unwatched
+from distforest.growth.grower import Growth, LevelWatch, grow_levels, numbered, unwatched
 from distforest.growth.pairs.sparse_search import growth_over
 from distforest.growth.rng import streams
 from distforest.jit import kernel
@@ -83,17 +84,10 @@ class LeafRank(Protocol):
 
 @dataclass(frozen=True)
 class SmallTrees:
-    """LeafRank by trees of small depth, whose cuts are judged with the costs of the cell.
+    """LeafRank by trees of small depth, whose cuts are judged with the costs of the cell."""
 
-    Attributes
-    ----------
-    growth
-        How the small trees grow.
-    square
-        Whether their cuts are square, and so stand for two nodes each: see `distforest.growth.pairs.square_search`.
-    """
-
-    growth: Growth
+    growth: Growth  # how the small trees grow
+    # whether their cuts are square, and so stand for two nodes each: see `distforest.growth.pairs.square_search`
     square: bool
 
     def part(
@@ -160,28 +154,15 @@ def doubled(table: NodeTable, columns: PairColumns) -> tuple[NodeTable, Int32s]:
 
 @dataclass(frozen=True)
 class Ranking:
-    """How ranking trees grow.
+    """How ranking trees grow."""
 
-    Attributes
-    ----------
-    leafrank
-        The way a cell is parted.
-    limits
-        When a cell is a leaf.
-    optimise_fpr
-        A cell is a leaf if the cells to its left hold at least this share of the dissimilar pairs. So only the left
-        part of the curve is refined, where it matters. None: all cells are parted.
-    seed
-        The forest's seed.
-    watch
-        Called for every level of cells.
-    """
-
-    leafrank: LeafRank
-    limits: Limits
+    leafrank: LeafRank  # the way a cell is parted
+    limits: Limits  # when a cell is a leaf
+    # A cell is a leaf if the cells to its left hold at least this share of the dissimilar pairs. So only the left part
+    # of the curve is refined, where it matters. None: all cells are parted.
     optimise_fpr: float | None
-    seed: int
-    watch: LevelWatch = unwatched
+    seed: int  # the forest's seed
+    watch: LevelWatch = unwatched  # called for every level of cells
 
     def watched(self, watch: LevelWatch) -> Ranking:
         """Return a copy that calls ``watch`` for every level of cells."""
@@ -201,24 +182,12 @@ class Ranking:
 
 
 class CellSplits(NamedTuple):
-    """How some cells are parted.
+    """How some cells are parted."""
 
-    Attributes
-    ----------
-    is_parted
-        Whether each cell is parted, shape (n_cells,).
-    side
-        Side to which each pair goes, shape (m,).
-    verdicts
-        Side to which each node of the small trees sends pairs, or `MIXED`, shape (N,).
-    table
-        The small trees.
-    """
-
-    is_parted: NDArray[np.bool_]
-    side: NDArray[np.int8]
-    verdicts: NDArray[np.int8]
-    table: NodeTable
+    is_parted: NDArray[np.bool_]  # whether each cell is parted, shape (n_cells,)
+    side: NDArray[np.int8]  # side to which each pair goes, shape (m,)
+    verdicts: NDArray[np.int8]  # side to which each node of the small trees sends pairs, or `MIXED`, shape (N,)
+    table: NodeTable  # the small trees
 
     @classmethod
     def none(cls) -> CellSplits:
@@ -356,31 +325,21 @@ class _Cells:
 
 @dataclass
 class _PartingCells:
-    """The parting of cells by a LeafRank, level by level, with the state of the current level.
-
-    Attributes
-    ----------
-    cells, scores, before
-        The cells of the level, the score of each, and the number of dissimilar pairs in the cells to its left.
-    counts
-        Pairs of the two classes in each open cell, shape (n_open, 2).
-    parts
-        How the open cells are parted.
-    totals
-        Pairs of the two classes in each tree, shape (n_trees, 2).
-    """
+    """The parting of cells by a LeafRank, level by level, with the state of the current level."""
 
     ranking: Ranking
     trees: Ints
     pairs: PointPairs | SparsePairs
     criterion: TwoClasses
     written: _Cells
+    # cells, scores, before: the cells of the level, the score of each, and the number of dissimilar pairs in the cells
+    # to its left
     cells: Frontier = field(init=False)
     scores: Floats = field(init=False)
     before: Ints = field(init=False)
-    counts: Ints = field(init=False)
-    parts: CellSplits = field(init=False)
-    totals: Ints = field(init=False)
+    counts: Ints = field(init=False)  # pairs of the two classes in each open cell, shape (n_open, 2)
+    parts: CellSplits = field(init=False)  # how the open cells are parted
+    totals: Ints = field(init=False)  # pairs of the two classes in each tree, shape (n_trees, 2)
 
     def open(self, frontier: Frontier, depth: int) -> NDArray[np.bool_]:
         """Which cells are within the limits and have few enough dissimilar pairs to their left."""

@@ -11,7 +11,7 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import quote
@@ -22,14 +22,16 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from tornado.web import RequestHandler
 
 from distforest.errors import ConflictError, DistforestError, InputError, JobError, NotFoundError
-from distforest.service.page import facts, words
-from distforest.service.page.measured import Measurements, Serving
+from distforest.service.page import words
+from distforest.service.page.measured import Measurements, charts
 from distforest.service.registry import UNREADABLE, UnreadableError
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from distributed import Scheduler
+
+    from distforest.service.jobs import JobService
 
     ExcInfo = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
 
@@ -90,14 +92,13 @@ class PageReading(RequestHandler):  # type: ignore[misc]  # as above
 
     async def head(self, *parts: str) -> None:
         """Answer as to GET; the server leaves the body out."""
-        answer: Callable[..., Awaitable[None] | None] = self.get
-        if (done := answer(*parts)) is not None:
+        if (done := self.get(*parts)) is not None:
             await done
 
     @property
-    def service(self) -> Serving:
+    def service(self) -> JobService:
         """The service of this scheduler."""
-        service: Serving | None = self.server.extensions.get(_EXTENSION)
+        service: JobService | None = self.server.extensions.get(_EXTENSION)
         if service is None:
             raise JobError("the job service has not started on this scheduler")
         return service
@@ -198,10 +199,10 @@ class JobPage(Page):
             "job.html",
             service=self.service,
             job=job,
-            facts=facts.facts_of_job(job),
-            results=facts.of_result(job["result"]),
-            charts=facts.charts(columns),
-            events=facts.folded(events),
+            facts=words.facts_of_job(job),
+            results=words.facts_of_result(job["result"]),
+            charts=charts(columns),
+            events=words.folded(events),
             cut=bool(events) and events[0]["n"] > 1,
         )
 
@@ -215,7 +216,7 @@ class ReportPage(Page):
         """Answer the page."""
         job = self.service.job(name)
         try:
-            page = await self.service.report(name, [*facts.facts_of_job(job), *facts.of_result(job["result"])])
+            page = await self.service.report(name, [*words.facts_of_job(job), *words.facts_of_result(job["result"])])
         except InputError as error:
             raise ConflictError(str(error)) from error
         self.set_header("Content-Security-Policy", _REPORT_POLICY)
@@ -223,29 +224,20 @@ class ReportPage(Page):
         self.finish(page)
 
 
-class JobsJSON(PageReading):
-    """The service and all jobs, as `distforest list --json` prints them."""
+class JSONData(PageReading):
+    """The service and all jobs, or one job, as the commands print them with ``--json``.
 
-    def get(self) -> None:
+    With its events it is at most a thousand of them, from the one after ``?after=N``.
+    """
+
+    async def get(self, name: str | None = None, events: str | None = None) -> None:
         """Answer JSON."""
-        self.tell({"service": self.service.about(), "jobs": self.service.listed()})
-
-
-class JobJSON(PageReading):
-    """One job, as `distforest status --json` prints it."""
-
-    def get(self, name: str) -> None:
-        """Answer JSON."""
-        self.tell({"job": self.service.job(name)})
-
-
-class EventsJSON(PageReading):
-    """At most a thousand events of a job, from the one after ``?after=N``."""
-
-    async def get(self, name: str) -> None:
-        """Answer JSON."""
+        if name is None:
+            self.tell({"service": self.service.about(), "jobs": self.service.listed()})
+            return
         job = self.service.job(name)  # read before the events, so that an ended job comes with all of them
-        self.tell({"job": job, "events": await self.service.events(name, after=self.number("after"))})
+        more = {"events": await self.service.events(name, after=self.number("after"))} if events else {}
+        self.tell({"job": job, **more})
 
 
 class Health(PageReading):
@@ -321,10 +313,10 @@ routes: list[tuple[str, type[RequestHandler], dict[str, str]]] = [
     (r"/distforest/", ToJobs, {"target": "jobs"}),
     (r"/distforest/jobs", JobsPage, {}),
     (r"/distforest/jobs/", ToJobs, {"target": "../jobs"}),
-    (r"/distforest/jobs\.json", JobsJSON, {}),
-    (r"/distforest/jobs/([^/]+)/events\.json", EventsJSON, {}),
+    (r"/distforest/jobs\.json", JSONData, {}),
+    (r"/distforest/jobs/([^/]+)(/events)\.json", JSONData, {}),
     (r"/distforest/jobs/([^/]+)/report", ReportPage, {}),
-    (r"/distforest/jobs/([^/]+)\.json", JobJSON, {}),
+    (r"/distforest/jobs/([^/]+)\.json", JSONData, {}),
     (r"/distforest/jobs/([^/]+)", JobPage, {}),
     (r"/distforest/health", Health, {}),
     (r"/distforest/metrics", MetricsPage, {}),

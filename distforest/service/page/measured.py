@@ -3,41 +3,24 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from dask.utils import format_time
 
-from distforest.service.messages import JobEvent, JobState, ServiceRecord
+from distforest.amounts import in_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from distforest.service.jobs import JobService
+    from distforest.service.messages import JobEvent, JobState
 
 N_BINS = 120
 """Most columns of a chart; neighbouring trees share a column if there are more trees."""
 N_AT_ONCE, N_LATEST = 1000, 200
 """Events that are read at once, and that a page shows."""
-
-
-class Serving(Protocol):
-    """The service, as its page sees it."""
-
-    failure: str | None
-
-    def about(self) -> ServiceRecord:
-        """Return the record of the service."""
-
-    def listed(self) -> Sequence[JobState]:
-        """Return all jobs, newest first."""
-
-    def job(self, id: str, /) -> JobState:  # noqa: A002 - the key of the message
-        """Return one job; raises NotFoundError."""
-
-    async def events(self, id: str, /, after: int = 0, limit: int = N_AT_ONCE) -> Sequence[JobEvent]:  # noqa: A002
-        """Return events of a job with numbers greater than ``after``; raises NotFoundError."""
-
-    async def metrics(self) -> bytes:
-        """Return all metrics, as Prometheus reads them."""
-
-    async def report(self, id: str, run: list[tuple[str, str]], /) -> str:  # noqa: A002
-        """Return the report on a job's forest, as HTML; raises DistforestError if there is none."""
 
 
 class ChartColumn(NamedTuple):
@@ -79,48 +62,56 @@ class ChartColumns:
         ]
 
 
-class _Followed:
-    """How far the events of one job have been read, and the numbers in them."""
+class Chart(NamedTuple):
+    """A chart of trees: a title, a summary, the largest value in words, and of each column its share and its words."""
 
-    def __init__(self) -> None:
-        self.n = 0
-        self.columns: ChartColumns | None = None
+    title: str
+    summary: str
+    greatest: str
+    bars: list[tuple[ChartColumn, float, str]]
+
+
+def charts(columns: Sequence[ChartColumn]) -> list[Chart]:
+    """Charts of the seconds and of the memory of a job's trees; none if nothing is known."""
+    found = []
+    for title, name, written in (
+        ("Seconds per tree", "seconds", format_time),
+        ("Peak memory of a worker", "peak_bytes", in_bytes),
+    ):
+        values = [getattr(column, name) for column in columns]
+        if any(values):
+            least, middle, most = (written(value) for value in (min(values), median(values), max(values)))
+            summary = f"median {middle}" if least == most else f"median {middle}, {least} to {most}"
+            bars = [(trees, value / max(values), written(value)) for trees, value in zip(columns, values, strict=True)]
+            found.append(Chart(title, summary, most, bars))
+    return found
 
 
 class Measurements:
     """The numbers that pages take from events; one object for each service."""
 
-    def __init__(self, service: Serving) -> None:
+    def __init__(self, service: JobService) -> None:
         self.service = service
-        self._followed: dict[tuple[str, float], _Followed] = {}
+        self._read = dict[tuple[str, float], int]()  # the number of the last event that was read
+        self._columns = dict[tuple[str, float], ChartColumns]()
 
     async def of_job(self, job: JobState) -> tuple[list[ChartColumn], list[JobEvent]]:
-        """The columns of a job's charts, and its latest events; raises NotFoundError."""
-        followed, latest = self._followed.setdefault(_key(job), _Followed()), deque[JobEvent](maxlen=N_LATEST)
-        await self._read_on(followed, job, max(0, followed.n - N_LATEST), latest)
-        return (followed.columns.told() if followed.columns else []), list(latest)
+        """The columns of a job's charts, and its latest events; raises NotFoundError.
 
-    async def _read_on(self, followed: _Followed, job: JobState, after: int, latest: deque[JobEvent]) -> None:
-        """Read all events after number ``after``; those that were read before are not counted again."""
-        while events := await self.service.events(job["id"], after=after, limit=N_AT_ONCE):
+        Events that this or another request has read before are not counted again.
+        """
+        key = (job["id"], job["submitted"])  # an id may be used again
+        latest: deque[JobEvent] = deque(maxlen=N_LATEST)
+        after, is_more = max(0, self._read.get(key, 0) - N_LATEST), True
+        while is_more:
+            events = await self.service.events(job["id"], after=after, limit=N_AT_ONCE)
             latest.extend(events)
             for event in events:
-                self._read(followed, job, event)
-            if len(events) < N_AT_ONCE:
-                break
-            after = events[-1]["n"]
-
-    def _read(self, followed: _Followed, job: JobState, event: JobEvent) -> None:
-        if event["n"] <= followed.n:  # this or another request has read it
-            return
-        followed.n = event["n"]
-        if event["event"] == "trees":
-            if followed.columns is None and job["n_trees"]:
-                followed.columns = ChartColumns(job["n_trees"])
-            if followed.columns is not None:
-                followed.columns.add(event)
-
-
-def _key(job: JobState) -> tuple[str, float]:
-    """The identity of a job: its id may be used again after its removal."""
-    return job["id"], job["submitted"]
+                after = event["n"]
+                if after > self._read.get(key, 0):
+                    self._read[key] = after
+                    if event["event"] == "trees" and (n_trees := job["n_trees"]):
+                        self._columns.setdefault(key, ChartColumns(n_trees)).add(event)
+            is_more = len(events) == N_AT_ONCE
+        columns = self._columns.get(key)
+        return (columns.told() if columns else []), list(latest)

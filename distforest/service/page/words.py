@@ -1,22 +1,30 @@
-"""A job in words for its page: its state, its progress and its times."""
+"""A job in words for its page: its state, its progress, its times, its events, and the facts about it."""
 
 from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from dask.utils import format_time, format_time_ago
 
-from distforest.amounts import counted
+from distforest.amounts import counted, in_bytes
 from distforest.service.following import waiting_for
 from distforest.service.job import seconds_of_work
 
 if TYPE_CHECKING:
-    from distforest.service.messages import JobState
+    from collections.abc import Sequence
+
+    from distforest.service.messages import JobEvent, JobResult, JobState
+
+    Facts = list[tuple[str, str]]
 
 ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
 WORKING = frozenset({"RUNNING", "MERGING"})
+
+COMMITS = ("trees", "scored")
+"""Events of which a job has one for each task."""
 
 LOUD = frozenset({"lost", "memory", "quarantine", "warning", "failed", "interrupted"})
 """Events that a page emphasizes."""
@@ -128,3 +136,66 @@ def ago(moment: float) -> str:
     '2 hours ago'
     """
     return format_time_ago(datetime.fromtimestamp(moment))  # of this place, as Dask takes it
+
+
+def facts_of_job(job: JobState) -> Facts:
+    """The facts of a job; unknown ones are left out. A job that cannot be read has none."""
+    if job["state"] == "UNREADABLE":
+        return []
+    is_over, priority = job["state"] in ENDED, job.get("priority")
+    moments = [(name, job[name]) for name in ("submitted", "started", "ended")]
+    found = [
+        ("Kind", kind(job)),
+        ("Output", str(job["output"])),
+        ("Owner", job.get("owner")),
+        ("Priority", f"{priority:,}" if priority else None),
+        ("Queue", job.get("queue")),
+        *((name.capitalize(), f"{utc(at):%Y-%m-%d %H:%M:%S} UTC, {ago(at)}" if at else None) for name, at in moments),
+        ("Runs for" if job["ended"] is None else "Took", took(job)),
+        ("Workers", None if is_over else f"{job['workers']:,}"),
+        ("Last heartbeat", None if is_over or job["started"] is None else ago(job["heartbeat"])),
+        ("Tasks tried again", f"{job['retries']:,}"),
+        ("Workers lost", f"{job['lost_workers']:,}"),
+        ("Attempt", f"{job['attempt']:,}"),
+    ]
+    return [(name, text) for name, text in found if text]
+
+
+def facts_of_result(result: JobResult | None) -> Facts:
+    """The facts of a job's result."""
+    if not result:
+        return []
+    n_trees, n_grown = result.get("n_trees"), result.get("n_grown")
+    grown = "" if n_grown == n_trees else f", {n_grown:,} of them in the last run"
+    found = [
+        ("Forest", result.get("forest")),
+        ("Output", result.get("output")),
+        ("Digest", result.get("digest")),
+        ("Sides", result.get("sides")),
+        *((f"Array {name}", " x ".join(f"{n:,}" for n in shape)) for name, shape in result.get("arrays", {}).items()),
+        ("Trees", None if n_trees is None else f"{n_trees:,}{grown}"),
+        ("Last run", format_time(result["seconds"]) if result.get("seconds") else None),
+        ("Peak memory", f"{in_bytes(result['peak_bytes'])} in a worker" if result.get("peak_bytes") else None),
+    ]
+    return [(name, text) for name, text in found if text is not None]
+
+
+def folded(events: Sequence[JobEvent]) -> list[tuple[JobEvent, str]]:
+    """Events, newest first; of successive commits only the last one, with the number of the others in words.
+
+    Examples
+    --------
+    >>> happened = enumerate(["running", "trees", "trees", "lost", "trees"], start=1)
+    >>> [(event["n"], more) for event, more in folded([{"n": n, "event": event} for n, event in happened])]
+    [(5, ''), (4, ''), (3, 'and 1 commit before'), (1, '')]
+    """
+    lines: list[tuple[JobEvent, str]] = []
+    for name, found in groupby(events, key=lambda event: event["event"]):
+        run = list(found)
+        if name not in COMMITS:
+            lines += [(event, "") for event in run]
+        elif run[0]["n"] > 1 and run[0] is events[0]:  # earlier events were not read
+            lines.append((run[-1], "and all commits before"))
+        else:
+            lines.append((run[-1], f"and {counted(len(run) - 1, 'commit')} before" if run[1:] else ""))
+    return lines[::-1]

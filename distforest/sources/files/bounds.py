@@ -1,4 +1,4 @@
-"""Bounds on files and arrays of unknown origin: how much they may unfold to, and how much of them a message shows."""
+"""Files of any content: how much they may unfold to, how faults are reported, and how much of it a message shows."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import bz2
 import gzip
 import io
 import lzma
+import struct
+import zipfile
+import zlib
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from distforest.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any, TextIO
 
 MOST_UNFOLDED = 1 << 30
@@ -92,6 +97,33 @@ def quoted(text: str) -> str:
     ("'four'", "555555...'")
     """
     return repr(text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 3]}...")
+
+
+FILE_ERRORS = (
+    *(OSError, ValueError, EOFError, RuntimeError, OverflowError, lzma.LZMAError),
+    *(struct.error, zipfile.BadZipFile, zlib.error),
+)
+"""Errors that reading a damaged file raises."""
+
+
+@contextmanager
+def readable(path: str, *others: type[Exception]) -> Iterator[None]:
+    """Turn the errors of reading a damaged or missing file, and ``others``, into an `InputError` that names it."""
+    errors: tuple[type[Exception], ...] = (*FILE_ERRORS, *others)
+    try:
+        yield
+    except InputError:
+        raise
+    except UnicodeDecodeError as error:
+        found = f"the byte {error.object[error.start]:#04x}"
+        expected = f"{path}: text in {error.encoding.upper()} was expected"
+        raise InputError(
+            f"{expected}, found {found}; give `encoding` if it has another, or save it in UTF-8"
+        ) from error
+    except MemoryError as error:
+        raise out_of_memory(path, error) from error
+    except errors as error:
+        raise InputError(f"{path}: cannot be read ({brief(str(error), 300)})") from error
 
 
 class RowFile(io.BufferedReader):

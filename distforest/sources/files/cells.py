@@ -16,7 +16,7 @@ from pyarrow.csv import ConvertOptions
 from distforest.sources.schema import ColumnKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from distforest.sources.schema import FeatureColumn
     from distforest.sources.source import Floats
@@ -34,6 +34,9 @@ ZONED = r"^.{11}.*(?:Z|UTC|[+-]\d{2}(?::?\d{2})?)$"
 """Such a date with a time zone."""
 
 INFINITE = r"(?i)^[+-]?inf(?:inity)?$"
+
+MINUS_SIGN = "[\u2212\u2013]"
+"""A minus sign, or a dash in its place, as word processors write them."""
 
 
 class Faults(NamedTuple):
@@ -68,14 +71,14 @@ class CellFormat:
     def is_number(self, texts: pa.Array) -> pa.Array:
         """Which cells are numbers; null is none."""
         point = re.escape(self.decimal)
-        number = rf"^[+-]?(?:\d+(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?$"
+        number = rf"^(?:[+-]|{MINUS_SIGN})?(?:\d+(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?$"
         found = pc.or_(pc.match_substring_regex(texts, number), pc.match_substring_regex(texts, INFINITE))
         return pc.fill_null(found, False)
 
     def numbers(self, texts: pa.Array) -> pa.Array:
         """The numbers of cells that `is_number` has found, as float64."""
         plainly = pc.replace_substring(texts, self.decimal, ".") if self.decimal != "." else texts
-        return pc.cast(plainly, pa.float64())
+        return pc.cast(pc.replace_substring_regex(plainly, f"^{MINUS_SIGN}", "-"), pa.float64())
 
     def is_zoned(self, texts: pa.Array, date_format: str) -> pa.Array:
         """Which dates have a time zone."""
@@ -171,41 +174,35 @@ def cell_numbers(column: FeatureColumn, array: pa.Array, cells: CellFormat) -> t
     """
     if column.kind == ColumnKind.CATEGORY:
         return _codes(column, array, cells)
-    if not is_text(array.type):
-        return _typed(column, array)
-    texts = texts_of(array)
-    missing = cells.is_missing(texts)
-    readers: dict[ColumnKind, Callable[[], tuple[pa.Array, pa.Array]]] = {
-        ColumnKind.NUMBER: lambda: _numbers(texts, cells),
-        ColumnKind.BOOLEAN: lambda: _booleans(texts),
-        ColumnKind.DATE: lambda: _dates(column, texts, cells),
-    }
-    known, values = readers[column.kind]()
-    bad = pc.invert(pc.or_(missing, known)).to_numpy(zero_copy_only=False)
-    numbers = pc.if_else(missing, None, values).to_numpy(zero_copy_only=False)
-    return np.asarray(numbers, np.float64), Faults(_first(bad), 0)
+    if is_text(array.type):
+        texts = texts_of(array)
+        missing = cells.is_missing(texts)
+        if column.kind == ColumnKind.NUMBER:
+            known = cells.is_number(texts)
+            values = cells.numbers(pc.if_else(known, texts, None))
+        elif column.kind == ColumnKind.BOOLEAN:
+            place = pc.index_in(pc.utf8_lower(texts), pa.array(["false", "true", "0", "1"]))
+            known, values = pc.is_valid(place), pc.cast(pc.bit_wise_and(place, 1), pa.float64())
+        else:
+            form = cells.date_formats.get(column.name, "")
+            counts = column.counts(cells.dates(texts, form))
+            zoned_alike = pc.equal(cells.is_zoned(texts, form), column.in_utc)
+            known, values = pc.and_(pa.array(~np.isnan(counts)), zoned_alike), pa.array(counts)
+        bad = pc.invert(pc.or_(missing, known)).to_numpy(zero_copy_only=False)
+        numbers = pc.if_else(missing, None, values).to_numpy(zero_copy_only=False)
+        return np.asarray(numbers, np.float64), Faults(_first(bad), 0)
+    if column.kind == ColumnKind.DATE and is_dated(array.type):
+        if bool(arrow.is_timestamp(array.type) and array.type.tz) == column.in_utc:
+            return column.counts(moments_of(array)), Faults(-1, 0)
+    elif column.kind != ColumnKind.DATE and is_numeric(array.type):
+        given = plain(array).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        bad = (column.kind == ColumnKind.BOOLEAN) & ~np.isin(given, (0.0, 1.0)) & ~np.isnan(given)
+        return np.asarray(given, np.float64), Faults(_first(bad), 0)
+    return np.full(len(array), np.nan), Faults(_first(np.asarray(array.is_valid())), 0)
 
 
 def _first(bad: np.ndarray) -> int:
     return int(bad.argmax()) if bad.any() else -1
-
-
-def _numbers(texts: pa.Array, cells: CellFormat) -> tuple[pa.Array, pa.Array]:
-    known = cells.is_number(texts)
-    return known, cells.numbers(pc.if_else(known, texts, None))
-
-
-def _booleans(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
-    lower = pc.utf8_lower(texts)
-    values = pc.index_in(lower, pa.array(["false", "true", "0", "1"]))
-    return pc.is_valid(values), pc.cast(pc.bit_wise_and(values, 1), pa.float64())
-
-
-def _dates(column: FeatureColumn, texts: pa.Array, cells: CellFormat) -> tuple[pa.Array, pa.Array]:
-    form = cells.date_formats.get(column.name, "")
-    counts = column.counts(cells.dates(texts, form))
-    known = pc.and_(pa.array(~np.isnan(counts)), pc.equal(cells.is_zoned(texts, form), column.in_utc))
-    return known, pa.array(counts)
 
 
 def _codes(column: FeatureColumn, array: pa.Array, cells: CellFormat) -> tuple[Floats, Faults]:
@@ -215,26 +212,7 @@ def _codes(column: FeatureColumn, array: pa.Array, cells: CellFormat) -> tuple[F
     each = array if arrow.is_dictionary(array.type) else plain(array).dictionary_encode()
     words = texts_of(each.dictionary)
     known = pc.index_in(words, pa.array(column.categories, pa.string()))
-    unseen = pc.and_(pc.is_null(known), pc.invert(_is_missing_category(column, words, cells)))
+    unseen = pc.and_not(pc.is_null(known), cells.is_missing(words))
     codes = pc.cast(known, pa.float64()).take(each.indices).to_numpy(zero_copy_only=False)
     n_unseen = pc.sum(unseen.take(each.indices)).as_py() or 0
     return np.asarray(codes, np.float64), Faults(-1, int(n_unseen))
-
-
-def _is_missing_category(column: FeatureColumn, words: pa.Array, cells: CellFormat) -> pa.Array:
-    """Which words stand for a missing value, and are no categories."""
-    return pc.and_(cells.is_missing(words), pc.invert(pc.is_in(words, pa.array(column.categories, pa.string()))))
-
-
-def _typed(column: FeatureColumn, array: pa.Array) -> tuple[Floats, Faults]:
-    """Numbers of a column whose type says what it holds; one of another kind is bad from its first value."""
-    values = plain(array)
-    if column.kind == ColumnKind.DATE:
-        zoned = bool(arrow.is_timestamp(values.type) and values.type.tz)
-        if is_dated(values.type) and zoned == column.in_utc:
-            return column.counts(moments_of(values)), Faults(-1, 0)
-    elif is_numeric(values.type):
-        numbers = np.asarray(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
-        bad = column.kind == ColumnKind.BOOLEAN and ~np.isin(numbers, (0.0, 1.0)) & ~np.isnan(numbers)
-        return numbers, Faults(_first(np.asarray(bad)), 0)
-    return np.full(len(values), np.nan), Faults(_first(np.asarray(values.is_valid())), 0)

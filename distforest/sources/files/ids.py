@@ -9,7 +9,9 @@ import numpy as np
 
 from distforest.errors import InputError
 from distforest.sources.arrays import open_array, row_blocks
-from distforest.sources.opening import open_matrix
+from distforest.sources.opening import address_of, open_matrix
+from distforest.sources.schema import NAMES
+from distforest.sources.truth import GivenTruth
 from distforest.stores.groups import attributes_of
 
 if TYPE_CHECKING:
@@ -150,22 +152,17 @@ def is_text_as_bytes(array: object) -> bool:
     return bool(is_utf8 and getattr(array, "dtype", None) == np.uint8)
 
 
-def ids_beside(address: str, n_rows: int) -> str | None:
+def ids_beside(address: str, n_rows: int | None = None) -> str | None:
     """The address of the names that `distforest.sources.files.ingest.ingest` wrote beside an array; None: none."""
-    address_of_ids = _told_beside(address)
-    if address_of_ids is None:
-        return None
-    ids = open_array(address_of_ids)
-    whole = len(ids.shape) == 1 and ids.dtype.kind in "iu"
-    text = len(ids.shape) == 2 and ids.shape[1] <= MAX_ID_BYTES and ids.attrs.get(TEXT_ENCODING) == "utf-8"
-    return address_of_ids if ids.shape[0] == n_rows and (whole or (text and ids.dtype == np.uint8)) else None
-
-
-def _told_beside(address: str) -> str | None:
-    """The address of the names that a group has beside one of its arrays, by its attributes alone."""
     group, _, name = address.rstrip("/").rpartition("/")
     arrays = arrays_in(group) if group else []
-    return f"{group}/{IDS}" if IDS in arrays and name in arrays and name != IDS else None
+    if IDS not in arrays or name not in arrays or name == IDS:
+        return None
+    ids = open_array(f"{group}/{IDS}")
+    whole = len(ids.shape) == 1 and ids.dtype.kind in "iu"
+    text = len(ids.shape) == 2 and ids.shape[1] <= MAX_ID_BYTES and ids.attrs.get(TEXT_ENCODING) == "utf-8"
+    is_known = ids.shape[0] == (open_matrix(address).shape[0] if n_rows is None else n_rows)
+    return f"{group}/{IDS}" if is_known and (whole or (text and ids.dtype == np.uint8)) else None
 
 
 def arrays_in(group: str) -> list[object]:
@@ -175,17 +172,55 @@ def arrays_in(group: str) -> list[object]:
     return arrays if isinstance(arrays, list) else []
 
 
-def names_beside(address: str) -> np.ndarray | None:
-    """The names of the rows of an array, as whole numbers or as bytes of UTF-8, shape (n,); None without any."""
-    if _told_beside(address) is None:
-        return None
-    ids = ids_beside(address, int(open_matrix(address).shape[0]))
-    if ids is None:
-        return None
-    values = np.asarray(open_array(ids)[...])
-    return values if values.ndim == 1 else np.ascontiguousarray(values).view(f"S{values.shape[1]}")[:, 0]
+def told_of_addresses(X: object, values: object) -> str:
+    """Where rows at the addresses of ``X`` and ``values`` have the same names in another order; else ""."""
+    rows, other = address_of(X), values.address if isinstance(values, GivenTruth) else address_of(values)
+    if other is None:
+        return ""
+    return (told_of_named_order([rows, other]) if rows else "") or told_of_square_order(other)
 
 
-def text_of(name: object) -> str:
-    """A name of `names_beside` as a text."""
-    return name.decode(errors="replace") if isinstance(name, bytes) else str(name)
+def told_of_named_order(addresses: Sequence[str]) -> str:
+    r"""Where rows at two addresses have the same names in another order; else "". Rows are paired by their places.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from distforest.sources.files.ingest import ingest
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name, rows in (("new", "fern,1\nmoss,3"), ("old", "moss,3\nfern,1")):
+    ...         _ = Path(folder, f"{name}.csv").write_text(f"plant,height\n{rows}\n")
+    ...         _ = ingest(f"{folder}/{name}.csv", f"{folder}/{name}.zarr", id="plant")
+    ...     told_of_named_order([f"{folder}/{name}.zarr/X" for name in ("new", "old")]).replace(folder, "")
+    "row 0 of /new.zarr/X is named 'fern' and of /old.zarr/X 'moss', but they are taken for the same row; ingest both
+    from tables in one order"
+    """
+    named = [(address, np.asarray(open_array(ids)[...])) for address in addresses if (ids := ids_beside(address))]
+    for other, names in named[1:]:
+        address, own = named[0]
+        if own.ndim != names.ndim or len(own) != len(names):
+            continue
+        one, another = (held if held.ndim == 1 else held.view(f"S{held.shape[1]}")[:, 0] for held in (own, names))
+        if (one != another).any() and (np.sort(one) == np.sort(another)).all():
+            place = int(np.argmax(one != another))
+            both = (held[place].item() for held in (one, another))
+            words = (repr(name.decode() if isinstance(name, bytes) else str(name)) for name in both)
+            told = f"row {place} of {address} is named {next(words)} and of {other} {next(words)}"
+            return f"{told}, but they are taken for the same row; ingest both from tables in one order"
+    return ""
+
+
+def told_of_square_order(address: str) -> str:
+    """Where the rows and the columns of a matrix of pairs of objects have the same names in another order; else ""."""
+    ids = ids_beside(address)
+    columns = open_array(address).attrs.get(NAMES) if ids else None
+    if ids is None or not isinstance(columns, list):
+        return ""
+    names = open_array(ids)
+    rows = names_of_rows(np.asarray(names[...]), dict(names.attrs))
+    if rows == columns or sorted(rows) != sorted(map(str, columns)):
+        return ""
+    place = next(place for place, (row, column) in enumerate(zip(rows, columns, strict=True)) if row != column)
+    named = f"row {place} of {address} is named {rows[place]!r} and column {place} {columns[place]!r}"
+    return f"{named}, but they are taken for the same object; put the columns in the order of the rows"

@@ -2,49 +2,31 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
-from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from distforest.amounts import are, counted
 from distforest.arguments import whole
 from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import CHUNK_BYTES, write_array
-from distforest.sources.files.bounds import brief, check_unfolded, out_of_memory, quoted
-from distforest.sources.files.measured_pairs import matrix_of_measured
-from distforest.sources.files.npz import StoredArray, check_archive, is_of_sparse_matrix, stored_arrays, stored_sparse
+from distforest.sources.files.bounds import check_unfolded, out_of_memory
+from distforest.sources.files.formats import TABLES, format_of
+from distforest.sources.files.libsvm import LibsvmTable
+from distforest.sources.files.npz import arrays_of_npy, arrays_of_npz
+from distforest.sources.files.pair_tables import matrix_of_measured, pairs_of_rows_at
+from distforest.sources.files.planned import PlannedArray, features_array, held_array, labels_array
 from distforest.sources.files.roles import RoleOptions, Roles
-from distforest.sources.files.survey import numbers_in
-from distforest.sources.files.table_arrays import (
-    PlannedArray,
-    arrays_of_table,
-    check_alike,
-    check_labels,
-    features_array,
-    labels_array,
-    pairs_of_rows_at,
-)
-from distforest.sources.files.table_files import TABLES, format_of, open_table
-from distforest.sources.files.tables import LibsvmTable
+from distforest.sources.files.table_arrays import arrays_of_table, numbers_in
+from distforest.sources.files.tables import open_table
 from distforest.sources.files.text_options import TextOptions
-from distforest.sources.schema import Schema
 from distforest.sources.sparse_store import csr_arrays
 from distforest.stores.groups import check_target, destination, seal_group
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from zarr.core.common import JSON
 
-    from distforest.sources.files.cells import CellFormat
     from distforest.sources.files.survey import ColumnSummary
-    from distforest.sources.files.tables import Table
-
-    Strings = str | list["Strings"]
 
 INGEST_OPTIONS = {
     "name": ("the one array of an .npy file", ("npy",)),
@@ -56,9 +38,6 @@ INGEST_OPTIONS = {
     "skip_rows": ("the lines above the table in a csv file", ("csv",)),
 }
 """The purpose of each option, and the formats that have it."""
-
-MAX_TEXT = 1 << 20
-"""The most characters of strings in attributes, which are read at every opening."""
 
 
 @dataclass(frozen=True)
@@ -247,6 +226,7 @@ def ingest(
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = Path(folder, "plants.csv").write_text("height,width,kind\n1,2,fern\n3,4,moss\n5,6,fern\n")
     ...     arrays = ingest(f"{folder}/plants.csv", f"{folder}/plants.zarr", label="kind")
@@ -296,176 +276,20 @@ def _read(
 ) -> tuple[list[PlannedArray], dict[str, object]]:
     """The arrays to write, and the group's attributes."""
     if kind == "npy":
-        array = StoredArray.open(source, PurePath(source).stem if options.name is None else options.name)
-        check_unfolded(source, array.n_bytes, max_bytes)
-        return _read_arrays(source, [array], block_bytes)
+        return arrays_of_npy(source, options.name, block_bytes, max_bytes)
     if kind == "npz":
-        check_archive(source, max_bytes)
-        if is_of_sparse_matrix(source):
-            return _read_sparse(source, max_bytes)
-        return _read_arrays(source, stored_arrays(source), block_bytes)
+        return arrays_of_npz(source, block_bytes, max_bytes)
     if kind == "libsvm":
-        return _read_libsvm(source, options, block_bytes, max_bytes), {}
+        rows = LibsvmTable.open(source, block_bytes, options.n_features, options.zero_based, max_bytes)
+        check_unfolded(source, rows.n_bytes, max_bytes)
+        X = features_array(source, rows.n_columns, rows.features, None, takes_missing=False)
+        return [X, labels_array(source, rows.labels)], {}
     table = open_table(source, kind, options.text, max_bytes)
-    if Path(source).is_file():
-        check_unfolded(source, table.n_bytes, max_bytes)
-    roles, cells = Roles.of(table, options.roles), options.text.cells_of(table)
-    if roles.value is not None:
-        return _read_measured(table, roles, cells, str(options.roles.rows))
-    return arrays_of_table(table, roles, cells, block_bytes, options.roles.rows), {}
-
-
-def _read_libsvm(source: str, options: _Options, block_bytes: int, max_bytes: int | None) -> list[PlannedArray]:
-    """``X`` and ``y`` of a libsvm file."""
-    table = LibsvmTable.open(source, block_bytes, options.n_features, options.zero_based, max_bytes)
-    check_unfolded(source, table.n_bytes, max_bytes)
-    arrays = [
-        features_array(source, table.n_columns, table.features, None, takes_missing=False),
-        labels_array(source, table.labels),
-    ]
-    check_alike(source, arrays)
-    return arrays
-
-
-def _read_sparse(source: str, max_bytes: int | None) -> tuple[list[PlannedArray], dict[str, object]]:
-    """The three arrays of a sparse matrix, and the attribute by which they are recognised."""
-    matrix = stored_sparse(source, max_bytes)
-    try:
-        arrays, attributes = csr_arrays(matrix)
-    except InputError as error:
-        raise InputError(f"{source}: {error}") from error
-    return [_held(name, part) for name, part in arrays.items()], attributes
-
-
-def _read_measured(
-    table: Table, roles: Roles, cells: CellFormat, rows: str
-) -> tuple[list[PlannedArray], dict[str, object]]:
-    """The three arrays of the matrix of measured pairs, and the attribute by which they are recognised."""
-    assert roles.value is not None  # noqa: S101  (the caller has looked)
-    pairs, n_rows, order = pairs_of_rows_at(table, roles.pairs, rows)
+    roles, cells = Roles.of(table, options.roles), table.cells
+    if roles.value is None:
+        return arrays_of_table(table, roles, cells, block_bytes, options.roles.rows), {}
+    pairs, n_rows = pairs_of_rows_at(table, roles.pairs, str(options.roles.rows))
     values = numbers_in(table, "value", table.columns[roles.value], cells, with_missing=True)
-    matrix = matrix_of_measured(table, pairs, values, n_rows)
-    arrays, attributes = csr_arrays(matrix)
-    first, *others = (_held(name, part) for name, part in arrays.items())
-    return [replace(first, warning=roles.told), *others], {**attributes, **order}
-
-
-def _held(name: str, values: np.ndarray) -> PlannedArray:
-    """An array in memory."""
-    return PlannedArray(name, values.shape, values.dtype, lambda: [values])
-
-
-# Arrays of numpy
-
-
-def _read_arrays(
-    source: str, arrays: list[StoredArray], block_bytes: int
-) -> tuple[list[PlannedArray], dict[str, object]]:
-    """The arrays to write, and the group's attributes: strings that are not the labels of rows."""
-    labels = _labels_beside(arrays)
-    texts: dict[str, Strings] = {a.name: _strings(a) for a in arrays if a.is_text and a.name not in {"X", "y", *labels}}
-    found = []
-    for array in arrays:
-        if array.name == "X":
-            found.append(_stored_features(array, texts.pop("feature_names", None), block_bytes))
-        elif array.name == "y":
-            found.append(_stored_labels(array, texts.pop("classes", None) if _is_code(array) else None, block_bytes))
-        elif array.name in labels:
-            found.append(_coded_labels(array, None))
-        elif not array.is_text:
-            dtype = array.dtype.newbyteorder("=")
-            found.append(PlannedArray(array.name, array.shape, dtype, partial(array.blocks, block_bytes)))
-    if not found:
-        cure = "; if these are labels, give `name='y'`" if source.endswith(".npy") else ""
-        raise InputError(f"{source}: an array of numbers was expected, found none{cure}")
-    check_alike(source, found)
-    return found, {**texts}
-
-
-def _is_code(array: StoredArray) -> bool:
-    """Whether labels may be positions in ``classes``."""
-    return array.is_text or array.dtype.kind in "iu"
-
-
-def _labels_beside(arrays: list[StoredArray]) -> set[str]:
-    """Names of the vectors of strings, one for each row, except ``y``, its ``classes`` and ``feature_names``."""
-    n_rows = {array.shape[0] for array in arrays if not array.is_text or (array.name == "y" and array.shape)}
-    known = {"y"}
-    known |= {"feature_names" for array in arrays if array.name == "X"}
-    known |= {"classes" for array in arrays if array.name == "y" and _is_code(array)}
-    return {a.name for a in arrays if a.is_text and len(a.shape) == 1 and a.shape[0] in n_rows} - known
-
-
-def _strings(array: StoredArray) -> Strings:
-    """The content of an array of strings as JSON: nested lists, or one string."""
-    _check_text(array, array.dtype.itemsize // 4 * math.prod(array.shape))
-    strings: Strings = array.whole().tolist()
-    return strings
-
-
-def _check_text(array: StoredArray, size: int) -> None:
-    """Raise InputError if an attribute would have too many characters."""
-    if size > MAX_TEXT:
-        raise InputError(
-            f"{array.path}: array {array.name!r}: at most {MAX_TEXT} characters were expected, "
-            f"as strings become attributes, found {size}; leave it out or code it as numbers"
-        )
-
-
-def _are_names(strings: Strings | None) -> TypeGuard[list[str]]:
-    """Whether strings come from an array of one dimension."""
-    return isinstance(strings, list) and all(isinstance(string, str) for string in strings)
-
-
-def _stored_features(array: StoredArray, names: Strings | None, block_bytes: int) -> PlannedArray:
-    if array.is_text or len(array.shape) != 2:
-        raise InputError(
-            f"{array.path}: X of numbers and of shape (n_rows, n_columns) was expected, "
-            f"found dtype {array.dtype} and shape {array.shape}"
-        )
-    if names is not None and not (_are_names(names) and len(names) == array.shape[1]):
-        raise InputError(f"{array.path}: {array.shape[1]} feature_names were expected, found {brief(str(names))}")
-    named = Schema.of_names(names, (str(array.dtype),) * len(names)) if names else None
-    return features_array(array.path, array.shape[1], partial(array.blocks, block_bytes), named)
-
-
-def _stored_labels(array: StoredArray, classes: Strings | None, block_bytes: int) -> PlannedArray:
-    """``y``: strings become positions in ``classes``, integers must be such positions; numbers become float64."""
-    if len(array.shape) != 1 and (array.is_text or len(array.shape) != 2):
-        raise InputError(f"{array.path}: y with a label for each row was expected, found shape {array.shape}")
-    if classes is not None and not (_are_names(classes) and len(set(classes)) == len(classes)):
-        raise InputError(f"{array.path}: classes of different names were expected, found {brief(str(classes))}")
-    if array.is_text:
-        return _coded_labels(array, classes)
-    native = array.dtype.newbyteorder("=")
-    dtype = np.dtype({"f": np.float64, "b": np.uint8}.get(native.kind, native))
-
-    def blocks() -> Iterator[np.ndarray]:
-        return (block.astype(dtype) for block in array.blocks(block_bytes))
-
-    if native.kind == "f":
-        check_labels(array.path, blocks())
-    if classes is None:
-        return PlannedArray("y", array.shape, dtype, blocks)
-    low, high = min(int(block.min()) for block in blocks()), max(int(block.max()) for block in blocks())
-    if low < 0 or high >= len(classes):
-        raise InputError(
-            f"{array.path}: labels from 0 to {len(classes) - 1} were expected, "
-            f"as there {are(len(classes))} {counted(len(classes), 'class', 'classes')}, "
-            f"found labels from {low} to {high}"
-        )
-    return PlannedArray("y", array.shape, dtype, blocks, {"classes": classes})
-
-
-def _coded_labels(array: StoredArray, classes: list[str] | None) -> PlannedArray:
-    """Labels of strings, coded by their positions in ``classes``, or else in the sorted strings."""
-    labels = array.whole().tolist()
-    names = sorted(set(labels)) if classes is None else classes
-    _check_text(array, sum(map(len, names)))
-    codes = {name: code for code, name in enumerate(names)}
-    unknown = sorted(set(labels) - codes.keys())
-    if unknown:
-        wanted = f"labels among the classes {brief(str(names))} were expected"
-        raise InputError(f"{array.path}: {wanted}, found {quoted(unknown[0])}")
-    values = np.array([codes[label] for label in labels], np.int64)
-    return PlannedArray(array.name, array.shape, values.dtype, lambda: [values], {"classes": names})
+    parts, attributes = csr_arrays(matrix_of_measured(table, pairs, values, n_rows))
+    first, *others = (held_array(name, part) for name, part in parts.items())
+    return [replace(first, warning=roles.told), *others], attributes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -12,17 +11,15 @@ import pyarrow as pa
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.sources.files.arrow_table import kind_of_folder
 from distforest.sources.files.bounds import check_unfolded, quoted
-from distforest.sources.files.pair_columns import pairs_of_rows_in, row_of, wanted_rows
-from distforest.sources.files.roles import each_name, position_of
-from distforest.sources.files.survey import column_blocks
-from distforest.sources.files.table_arrays import PlannedArray, as_float32, feature_blocks, ids_array, objects_array
-from distforest.sources.files.table_files import TABLES, format_of, kind_by_suffix, open_table
-from distforest.sources.files.tables import LibsvmTable
+from distforest.sources.files.formats import TABLES, format_of
+from distforest.sources.files.libsvm import LibsvmTable
+from distforest.sources.files.pair_tables import pairs_of_rows_in, row_of, wanted_rows
+from distforest.sources.files.planned import PlannedArray, as_float32
+from distforest.sources.files.table_arrays import feature_blocks, ids_array, objects_array
+from distforest.sources.files.tables import open_table
 from distforest.sources.files.text_options import TextOptions
 from distforest.sources.schema import COLUMNS_TOLD, ColumnKind, Schema
-from distforest.stores.outputs import OF_ZARR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -95,22 +92,6 @@ class Queries(Protocol):
         ...
 
 
-def is_file_of_rows(address: str) -> bool:
-    """Whether an address is that of a table or a libsvm file, by its suffix or, of a folder, by the files in it.
-
-    Examples
-    --------
-    >>> [is_file_of_rows(address) for address in ("new.csv.gz", "new.npy", "new.zarr/X", "s3://b/new.csv")]
-    [True, False, False, False]
-    """
-    if "://" in address:
-        return False
-    path = Path(address)
-    if path.is_dir():
-        return not any((path / name).exists() for name in OF_ZARR) and kind_of_folder(address) is not None
-    return kind_by_suffix(path) in (*TABLES, "libsvm")
-
-
 def open_queries(source: str, wanted: ReadColumns, options: QueryOptions) -> Queries:
     """Open a file of queries, and find the columns that a forest reads.
 
@@ -125,17 +106,20 @@ def open_queries(source: str, wanted: ReadColumns, options: QueryOptions) -> Que
     if kind not in TABLES:
         raise InputError(f"{source}: a table or a libsvm file was expected, found the {kind} file; ingest it first")
     table = open_table(source, kind, options.text, options.max_bytes)
-    if Path(source).is_file():
-        check_unfolded(source, table.n_bytes, options.max_bytes)
-    id_at = None if options.id is None else position_of(table, "id", options.id)
-    kept = tuple(position_of(table, "keep", name) for name in each_name(table, options.keep))
-    dropped = {position_of(table, "drop", name) for name in each_name(table, options.drop)}
-    others = {*kept, *dropped, *([] if id_at is None else [id_at])}
-    others |= {place for place, name in enumerate(table.columns) if name in table.index}
-    positions, schema = _features_of(table, wanted, others)
-    cells = options.text.cells_of(table)
-    own = tuple(dict.fromkeys(place for place in kept if place != id_at))
-    return TableQueries(table, positions, schema, cells, id_at, own)
+    id_at, kept = _beside(table, options)
+    others = {*kept, *table.positions("drop", options.drop), *table.positions("index", table.index), id_at}
+    if wanted.schema is not None:
+        positions, schema = wanted.schema.positions(table.columns, table.path), _with_booleans(wanted.schema)
+    else:
+        positions = tuple(place for place in range(len(table.columns)) if place not in others)
+        names = [table.columns[place] for place in positions]
+        if len(names) != wanted.n_features:
+            shown = ", ".join(map(quoted, names[:COLUMNS_TOLD])) + (", ..." if names[COLUMNS_TOLD:] else "")
+            cure = "name what is none of them with `drop`, `keep` or `id`"
+            expected = f"{counted(wanted.n_features, 'feature')} were expected, by the order of the columns"
+            raise InputError(f"{table.path}: {expected}, found {len(names):,} ({shown}); {cure}")
+        schema = Schema.of_names(names)
+    return TableQueries(table, positions, schema, table.cells, id_at, kept)
 
 
 def open_objects(source: str, options: QueryOptions) -> TableQueries:
@@ -145,27 +129,15 @@ def open_objects(source: str, options: QueryOptions) -> TableQueries:
         expected = "an array of objects, or a table and the name of its column of them as `object`, was expected"
         raise InputError(f"{source}: {expected}, for a function, found a file")
     table = open_table(source, kind, options.text, options.max_bytes)
-    if Path(source).is_file():
-        check_unfolded(source, table.n_bytes, options.max_bytes)
-    position = position_of(table, "object", options.object)
-    id_at = None if options.id is None else position_of(table, "id", options.id)
-    kept = dict.fromkeys(position_of(table, "keep", name) for name in each_name(table, options.keep))
-    own = tuple(place for place in kept if place != id_at)
-    return TableQueries(table, (position,), Schema(()), options.text.cells_of(table), id_at, own)
+    position = table.position("object", options.object)
+    return TableQueries(table, (position,), Schema(()), table.cells, *_beside(table, options))
 
 
-def _features_of(table: Table, wanted: ReadColumns, others: set[int]) -> tuple[tuple[int, ...], Schema]:
-    """The positions of the features, and the schema by which they are read."""
-    if wanted.schema is not None:
-        return wanted.schema.positions(table.columns, table.path), _with_booleans(wanted.schema)
-    rest = tuple(place for place in range(len(table.columns)) if place not in others)
-    names = [table.columns[place] for place in rest]
-    shown = ", ".join(map(quoted, names[:COLUMNS_TOLD])) + (", ..." if len(names) > COLUMNS_TOLD else "")
-    if len(rest) != wanted.n_features:
-        cure = "name what is none of them with `drop`, `keep` or `id`"
-        expected = f"{counted(wanted.n_features, 'feature')} were expected, by the order of the columns"
-        raise InputError(f"{table.path}: {expected}, found {len(rest):,} ({shown}); {cure}")
-    return rest, Schema.of_names(names)
+def _beside(table: Table, options: QueryOptions) -> tuple[int | None, tuple[int, ...]]:
+    """The positions of the column that names the rows, and of others that stand beside the answers."""
+    id_at = None if options.id is None else table.position("id", options.id)
+    kept = dict.fromkeys(table.positions("keep", options.keep))
+    return id_at, tuple(place for place in kept if place != id_at)
 
 
 def _with_booleans(schema: Schema) -> Schema:
@@ -230,13 +202,11 @@ class TableQueries:
             bad = np.isinf(narrow)
             if bad.any():
                 row, column = map(int, np.argwhere(bad)[0])
-                raise self._refused(first + row, column, float(block[row, column]))
+                where = self.table.place(first + row, self.positions[column])
+                found = f"found {float(block[row, column])!r}; correct it"
+                raise InputError(f"{where}: a finite float32 number was expected, {found}")
             yield narrow
             first += len(narrow)
-
-    def _refused(self, row: int, column: int, value: float) -> InputError:
-        where = f"{self.table.place(row, self.positions[column])}, column {quoted(self.schema.names[column])}"
-        return InputError(f"{where}: a finite float32 number was expected, found {value!r}; correct it")
 
     def objects(self) -> PlannedArray:
         """The objects, of a table that `open_objects` has opened."""
@@ -252,7 +222,7 @@ class TableQueries:
         if not self.kept_at:
             return
         names = [self.table.columns[place] for place in self.kept_at]
-        for arrays in column_blocks(self.table, self.kept_at, ROWS_KEPT):
+        for _, arrays in self.table.blocks(self.kept_at, ROWS_KEPT):
             yield dict(zip(names, arrays, strict=True))
 
     def told_of_unseen(self) -> str:

@@ -1,252 +1,331 @@
-"""Tables in files, read in blocks of rows: what they have in common, and libsvm."""
+"""Tables in files: text that a character separates, Parquet, and Arrow, whose columns are read in blocks of rows."""
 
 from __future__ import annotations
 
-import re
+import lzma
+from abc import ABC, abstractmethod
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Self
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as pq
 
-from distforest.amounts import counted
-from distforest.arguments import whole
-from distforest.errors import InputError, warn_caller
-from distforest.sources.files.bounds import RowFile, brief, quoted
-from distforest.sources.files.damage import readable
+from distforest.errors import InputError
+from distforest.sources.files.bounds import (
+    MOST_TIMES,
+    UNPACKERS,
+    allowed_bytes,
+    brief,
+    check_unfolded,
+    quoted,
+    readable,
+)
+from distforest.sources.files.cells import CellFormat, is_numeric, is_text, plain, texts_of
+from distforest.sources.files.formats import ARROW_SUFFIXES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from distforest.sources.source import Floats
+    from distforest.sources.files.text_options import TextOptions
 
-    Record = tuple[int, int, list[str]]
-    """Row, counted from 0; line of the file, counted from 1; the row's cells."""
+PACKED_BY = {".gz": "gzip", ".bz2": "bz2"}
+"""Arrow's names of what packs a file, by its suffix."""
 
-T = TypeVar("T")
-LIBSVM_COLUMNS = 1 << 20
-"""The highest libsvm index: rows are stored densely, and a typo must not ask for gigabytes."""
+BLOCK_BYTES, BYTES_OF_A_CELL = 1 << 22, 128
+"""Bytes of text that Arrow parses at once, or for each column if that is more; no row may be longer."""
 
-DIGITS = 18
-"""Digits of the longest libsvm index, with leading zeros: as many fit int64."""
+ROWS_AT_ONCE = 1 << 16
+"""Rows of an Arrow file that are worked on together; a file may be a single batch."""
 
 
-class Table(Protocol):
-    """The rows of a file with named columns; they are read any number of times, in blocks of rows."""
+@dataclass(frozen=True)
+class Table(ABC):
+    """The rows of a file with named columns; they are read any number of times, in blocks of rows.
 
-    typed: ClassVar[bool]
-    """Whether the file states types; if not, all columns are text."""
+    Attributes
+    ----------
+    path
+        Path of the file or folder.
+    columns
+        The names of all columns; "0", "1" and so on without a header.
+    types
+        The types of all columns.
+    index
+        Columns that name the rows, as far as the file shows it.
+    headed
+        Whether the file names its columns.
+    typed
+        Whether the file states types; if not, all columns are text.
+    max_bytes
+        The most bytes that the columns may unfold to; see `allowed_bytes`.
+    """
 
-    @property
-    def path(self) -> str:
-        """Path of the file or folder."""
-        ...
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of all columns; "0", "1" and so on without a header."""
-        ...
-
-    @property
-    def headed(self) -> bool:
-        """Whether the file names its columns."""
-        ...
-
-    @property
-    def index(self) -> tuple[str, ...]:
-        """Columns that name the rows, as far as the file shows it."""
-        ...
-
-    @property
-    def types(self) -> tuple[pa.DataType, ...]:
-        """The types of all columns."""
-        ...
+    path: str
+    columns: tuple[str, ...]
+    types: tuple[pa.DataType, ...]
+    index: tuple[str, ...]
+    headed: bool
+    typed: bool
+    max_bytes: int | None
 
     @property
-    def n_bytes(self) -> int:
-        """Bytes to which the rows unfold, as the file announces."""
-        ...
+    def files(self) -> tuple[str, ...]:
+        """The file, or the files of a folder."""
+        return (self.path,)
+
+    @property
+    def cells(self) -> CellFormat:
+        """How texts are written: in a file that states types, what is missing is null, and any word is a word."""
+        return CellFormat(missing=())
+
+    @property
+    def separator(self) -> str:
+        """The character that separates cells in the file, or in a csv file with the same rows."""
+        return ","
 
     def batches(self, positions: Sequence[int]) -> Iterator[list[pa.Array]]:
-        """Blocks of rows: these columns, each of them once."""
-        ...
+        """Read blocks of rows: these columns, each of them once; raises InputError if they unfold to too much."""
+        n_stored = sum(Path(file).stat().st_size for file in self.files)
+        most, n_read = allowed_bytes(n_stored, MOST_TIMES, self.max_bytes), 0
+        for arrays in self._batches(positions):
+            n_read += sum(map(_size_of, arrays))
+            if n_read > most:
+                found = f"found a file of {n_stored:,} bytes that unfolds to more"
+                expected = f"{self.path}: at most {most:,} bytes of values were expected"
+                raise InputError(f"{expected}, {found}; give `max_bytes` if so many are meant")
+            yield arrays
 
-    def place(self, row: int, column: int = 0) -> str:
-        """Where a row is, for messages."""
-        ...
+    def blocks(self, positions: Sequence[int], rows_at_once: int) -> Iterator[tuple[int, list[pa.Array]]]:
+        """Read these columns in blocks of at most so many rows, each with the number of its first row."""
+        n_rows = 0
+        for arrays in self.batches(positions):
+            for first in range(0, len(arrays[0]), rows_at_once):
+                yield n_rows + first, [array.slice(first, rows_at_once) for array in arrays]
+            n_rows += len(arrays[0])
+
+    def values(self, position: int) -> Iterator[tuple[int, pa.Array]]:
+        """Read a column in blocks, each with the number of its first row."""
+        n_rows = 0
+        for [array] in self.batches([position]):
+            yield n_rows, array
+            n_rows += len(array)
+
+    def place(self, row: int, position: int | None = None) -> str:
+        """Where a row is, counted from 0, or its cell in a column, for messages."""
+        column = "" if position is None else f", column {quoted(self.columns[position])}"
+        return f"{self.path}: row {row}{column}"
+
+    def position(self, role: str, name: str) -> int:
+        """The position of a column; raises InputError if there is none."""
+        if name in self.columns:
+            return self.columns.index(name)
+        listed = ", ".join(map(quoted, self.columns[:20])) + (", ..." if len(self.columns) > 20 else "")
+        raise InputError(f"{self.path}: the column {quoted(name)} was expected, for `{role}`, found {listed}")
+
+    def positions(self, role: str, names: Sequence[str]) -> list[int]:
+        """The positions of columns, of which a string may name several, separated by commas; raises InputError."""
+        places = {name: place for place, name in enumerate(self.columns)}
+        each = [own for name in names for own in ([name] if name in places else name.split(","))]
+        return [places[name] if name in places else self.position(role, name) for name in each]
+
+    @abstractmethod
+    def _batches(self, positions: Sequence[int]) -> Iterator[list[pa.Array]]:
+        """Read blocks of rows: these columns."""
 
 
-def number_in(cell: str) -> float:
-    """The number in a cell; raises ValueError for any other cell, also for Python's ``1_000``."""
-    if "_" in cell:
-        raise ValueError(cell)
-    return float(cell)
+def _size_of(array: pa.Array) -> int:
+    """Bytes of the values: of strings, those of the text and of what separates them; of numbers, those of float64."""
+    if is_text(array.type) and not pa.types.is_dictionary(array.type):
+        return max(0, int(array.nbytes) - 3 * len(array) - 4)  # each has an offset of four bytes
+    return 8 * len(array) if is_numeric(array.type) else int(array.nbytes)
 
 
-def is_number(cell: str) -> bool:
-    """Whether the cell is a number."""
-    try:
-        number_in(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Group the items into lists of ``size``; the last may be shorter."""
-    iterator = iter(items)
-    while batch := list(islice(iterator, size)):
-        yield batch
-
-
-def column_names(path: str, names: Sequence[str]) -> tuple[str, ...]:
+def _distinct(path: str, names: Sequence[str]) -> tuple[str, ...]:
     """The names of all columns, none of which may be repeated; raises InputError."""
-    if len(set(names)) < len(names):
-        twice = next(name for place, name in enumerate(names) if name in names[:place])
-        raise InputError(f"{path}: different column names were expected, found {quoted(twice)} twice; rename one")
+    seen = set[str]()
+    for name in names:
+        if name in seen:
+            raise InputError(f"{path}: different column names were expected, found {quoted(name)} twice; rename one")
+        seen.add(name)
     return tuple(names)
 
 
 @dataclass(frozen=True)
-class LibsvmTable:
-    """A libsvm (svmlight) file: ``label index:value ... # comment``; indices rise from ``first``, the rest is 0."""
+class CsvTable(Table):
+    """A file of separated values; ``names`` are those of its header before blanks around them are removed."""
 
-    path: str
-    n_rows: int
-    n_columns: int
-    first: int
-    block_bytes: int
-    max_bytes: int | None
-    whole_labels: bool
-    typed: ClassVar[bool] = False
-    names: ClassVar[list[str] | None] = None
-    dtypes: ClassVar[list[str]] = []
-    labelled: ClassVar[bool] = True
+    names: tuple[str, ...]
+    text: TextOptions
 
     @classmethod
-    def open(
-        cls,
-        path: str,
-        block_bytes: int,
-        n_features: int | None = None,
-        zero_based: bool | None = None,
-        max_bytes: int | None = None,
-    ) -> LibsvmTable:
-        """Read the file once, to count rows and features and to find the first index."""
-        extent = _Extent.of(path, max_bytes)
-        if extent.highest < 0 and n_features is None:
-            raise InputError(f"{path}: rows of 'label index:value ...' were expected, found none")
-        first = _first_index(path, extent.with_zero, zero_based)
-        n_found = max(1, extent.highest + 1 - first)
-        n_columns = n_found if n_features is None else whole("n_features", n_features, 1)
-        if n_columns < n_found:
-            expected = (
-                f"indices from {first} to {n_columns - 1 + first} were expected, as of {counted(n_columns, 'feature')}"
-            )
-            raise InputError(f"{extent.place}: {expected}, found {extent.highest}")
-        if n_columns > LIBSVM_COLUMNS:
-            expected = f"at most {LIBSVM_COLUMNS} features were expected (rows are stored densely)"
-            raise InputError(f"{path}: {expected}, found {n_columns}")
-        return cls(path, extent.n_rows, n_columns, first, block_bytes, max_bytes, extent.whole_labels)
+    def open(cls, path: str, text: TextOptions, max_bytes: int | None = None) -> Self:
+        """Read the names of the columns; raises InputError for a file or an option that cannot be."""
+        if Path(path).suffix.lower() not in UNPACKERS:
+            check_unfolded(path, Path(path).stat().st_size, max_bytes)
+        headed = text.header is not False
+        table = cls(path, (), (), (), headed, False, max_bytes, (), text)
+        with table._reader(()) as reader:
+            names = tuple(reader.schema.names)
+        columns = _distinct(path, [name.strip() for name in names] if headed else list(map(str, range(len(names)))))
+        types = (pa.string(),) * len(columns)
+        index = tuple(name for name in columns if not name)  # as pandas and R write the names of rows
+        return cls(path, columns, types, index, headed, False, max_bytes, names, text)
 
     @property
-    def n_bytes(self) -> int:
-        """Bytes to which the rows unfold: they are stored densely, as float32."""
-        return 4 * self.n_rows * self.n_columns
+    def cells(self) -> CellFormat:
+        """How texts are written, by the options; raises InputError."""
+        try:
+            return self.text.cells_of(self.columns)
+        except InputError as error:
+            raise InputError(f"{self.path}: {error}") from None
 
-    def features(self) -> Iterator[Floats]:
-        """Blocks of features, shape (n_rows, n_columns)."""
-        for batch in self._batches():
-            values = np.zeros((len(batch), self.n_columns))
-            for target, (row, line, cells) in zip(values, batch, strict=True):
-                positions, numbers = self._pairs(row, line, cells)
-                target[positions] = numbers
-            yield values
+    @property
+    def separator(self) -> str:
+        """The character that separates cells: by the option, or by the suffix of the file."""
+        path = PurePath(self.path)
+        inner = path.stem if path.suffix.lower() in UNPACKERS else path.name
+        return self.text.separated_by("\t" if PurePath(inner).suffix.lower() in (".tsv", ".tab") else ",")
 
-    def labels(self) -> Iterator[np.ndarray]:
-        """Blocks of labels: int64 if all are whole numbers, else float64."""
-        for batch in self._batches():
-            for row, line, cells in batch:
-                if not is_number(cells[0]):
-                    expected = "a number as label was expected"
-                    raise InputError(f"{self._place(row, line)}: {expected}, found {quoted(cells[0])}")
-            numbers = [cells[0] for _, _, cells in batch]
-            yield np.array([int(n) for n in numbers]) if self.whole_labels else np.array([float(n) for n in numbers])
+    def _batches(self, positions: Sequence[int]) -> Iterator[list[pa.Array]]:
+        with self._reader([self.names[position] for position in positions]) as reader:
+            for batch in reader:
+                yield batch.columns
 
-    def _batches(self) -> Iterator[list[Record]]:
-        return batches(_libsvm_records(self.path, self.max_bytes), max(1, self.block_bytes // (8 * self.n_columns)))
-
-    def _pairs(self, row: int, line: int, cells: list[str]) -> tuple[list[int], list[float]]:
-        """Columns and values of a row."""
-        positions: list[int] = []
-        numbers: list[float] = []
-        last = self.first - 1
-        for cell in cells[1:]:
-            index, _, value = cell.partition(":")
-            if not (index.isdecimal() and len(index) <= DIGITS and is_number(value)):
-                raise InputError(f"{self._place(row, line)}: index:value was expected, found {quoted(cell)}")
-            if int(index) <= last:
-                expected = f"rising indices from {self.first} were expected"
-                raise InputError(
-                    f"{self._place(row, line)}: {expected}, found {quoted(cell)}"
-                    + (f" after index {last}" if positions else "; give zero_based=True if indices count from 0")
-                )
-            last = int(index)
-            positions.append(last - self.first)
-            numbers.append(number_in(value))
-        return positions, numbers
-
-    def _place(self, row: int, line: int) -> str:
-        return f"{self.path}: row {row} (line {line})"
+    @contextmanager
+    def _reader(self, names: Sequence[str]) -> Iterator[arrow_csv.CSVStreamingReader]:
+        """Arrow's reader of some columns, or of all if none is named; its errors become InputError."""
+        packed, quote = PurePath(self.path).suffix.lower(), self.text.quoted_by
+        read = arrow_csv.ReadOptions(
+            use_threads=False,
+            block_size=max(BLOCK_BYTES, BYTES_OF_A_CELL * len(self.names)) if self.names else 4 * BLOCK_BYTES,
+            skip_rows=min(self.text.n_above, 2**31 - 1),  # Arrow counts in 32 bits
+            autogenerate_column_names=not self.headed,
+            encoding=self.text.codec,
+        )
+        parse = arrow_csv.ParseOptions(
+            delimiter=self.separator,
+            quote_char=quote,
+            newlines_in_values=bool(quote),
+            ignore_empty_lines=len(self.names) != 1,  # of a single column, an empty line is an empty cell
+        )
+        convert = arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), include_columns=[*names], strings_can_be_null=False
+        )
+        with (
+            readable(self.path),  # Arrow unpacks where it can, as its threads then need no Python
+            lzma.open(self.path) if packed == ".xz" else pa.input_stream(self.path, PACKED_BY.get(packed)) as file,
+        ):
+            try:
+                with arrow_csv.open_csv(file, read, parse, convert) as reader:
+                    yield reader
+            except pa.ArrowException as error:
+                cure = "`separator`, `quote`, `encoding` and `skip_rows` say how it is written"
+                raise InputError(f"{self.path}: cannot be read ({brief(str(error), 300)}); {cure}") from error
 
 
-@dataclass
-class _Extent:
-    """Extent of a libsvm file: its rows, its highest index (-1 without any), and the ``place`` of that index."""
+@dataclass(frozen=True)
+class ArrowTable(Table):
+    """Parquet or Arrow (Feather) files with the same columns, their rows one after another."""
 
-    place: str
-    n_rows: int = 0
-    highest: int = -1
-    with_zero: bool = False
-    whole_labels: bool = True
+    paths: tuple[str, ...]
+    kind: str
 
     @classmethod
-    def of(cls, path: str, max_bytes: int | None) -> _Extent:
-        """Read the rows once; raises InputError for an index that is too high."""
-        extent = cls(path)
-        for row, line, cells in _libsvm_records(path, max_bytes):
-            extent.n_rows = row + 1
-            extent.whole_labels &= bool(re.fullmatch(r"[+-]?\d{1,18}", cells[0]))  # 18 digits fit int64
-            extent.with_zero |= bool(re.match("0+:", (*cells, "")[1]))
-            index = cells[-1].partition(":")[0] if len(cells) > 1 else ""  # the highest of its row, as they rise
-            if index.isdecimal():
-                extent.see(index, f"{path}: row {row} (line {line})")
-        return extent
+    def open(cls, path: str, kind: str, max_bytes: int | None = None) -> Self:
+        """Open a file, or all files of the kind in a folder in the order of their names, by their schemas.
 
-    def see(self, index: str, place: str) -> None:
-        """Take the last index of a row into account."""
-        if len(index) > DIGITS or int(index) > LIBSVM_COLUMNS:
-            expected = f"indices up to {LIBSVM_COLUMNS} were expected (rows are stored densely)"
-            raise InputError(f"{place}: {expected}, found {brief(index, 20)}")
-        if int(index) > self.highest:
-            self.highest, self.place = int(index), place
+        Raises
+        ------
+        InputError
+            A file cannot be read, is of another kind, has another schema than the first, or unfolds to too much.
+        """
+        within = sorted(own for own in Path(path).rglob("*") if own.is_file() and own.name[0] not in "._")
+        paths = tuple(map(str, within)) if Path(path).is_dir() else (path,)
+        schemas: list[pa.Schema] = []
+        for file in paths:
+            if file != path and ARROW_SUFFIXES.get(PurePath(file).suffix.lower()) != kind:
+                found = f"found {PurePath(file).name}; move it elsewhere"
+                raise InputError(f"{path}: only {kind} files were expected, {found}")
+            with readable(file, pa.ArrowException):
+                if kind == "parquet":
+                    with pq.ParquetFile(file) as parquet:
+                        schemas.append(parquet.schema_arrow)
+                        metadata = parquet.metadata
+                        check_unfolded(file, 8 * metadata.num_rows * metadata.num_columns, max_bytes)
+                else:
+                    with _ipc_reader(file) as reader:
+                        schemas.append(reader.schema)
+            if not schemas[-1].equals(schemas[0]):
+                expected = f"{file}: the columns of {PurePath(paths[0]).name} were expected"
+                raise InputError(f"{expected}, found others, or other types; ingest it by itself")
+        schema = schemas[0]
+        if not schema.names:
+            raise InputError(f"{path}: columns were expected, found none")
+        metadata = schema.pandas_metadata
+        index = metadata.get("index_columns") if isinstance(metadata, dict) else None
+        named = {column for column in index if isinstance(column, str)} if isinstance(index, list) else set()
+        columns = _distinct(path, schema.names)
+        of_rows = tuple(column for column in columns if column in named)
+        return cls(path, columns, tuple(schema.types), of_rows, True, True, max_bytes, paths, kind)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The file, or the files of a folder."""
+        return self.paths
+
+    def _batches(self, positions: Sequence[int]) -> Iterator[list[pa.Array]]:
+        names = [self.columns[position] for position in positions]
+        kinds = {self.columns[position]: self.types[position] for position in positions}
+        texts = [name for name, kind in kinds.items() if is_text(kind) and not pa.types.is_dictionary(kind)]
+        for file in self.paths:
+            with readable(file, pa.ArrowException):
+                if self.kind == "parquet":
+                    with pq.ParquetFile(file, read_dictionary=texts) as parquet:  # a string that repeats is held once
+                        for batch in parquet.iter_batches(columns=names):
+                            yield [batch.column(name) for name in names]
+                    continue
+                with _ipc_reader(file) as reader:
+                    is_stream = isinstance(reader, pa.RecordBatchStreamReader)
+                    batches = reader if is_stream else map(reader.get_batch, range(reader.num_record_batches))
+                    for batch in batches:
+                        batch.validate(full=True)
+                        for first in range(0, len(batch), ROWS_AT_ONCE):
+                            rows = batch.slice(first, ROWS_AT_ONCE)
+                            yield [rows.column(position) for position in positions]
 
 
-def _first_index(path: str, with_zero: bool, zero_based: bool | None) -> int:
-    """The first index: 1, unless ``zero_based`` says otherwise, or one index is 0, which gives a warning."""
-    if zero_based is None and with_zero:
-        text = "an index is 0, so indices are counted from 0"
-        warn_caller(f"{path}: {text}; give zero_based=True to this file and to all that go with it")
-    return int(not (with_zero if zero_based is None else zero_based))
+@contextmanager
+def _ipc_reader(file: str) -> Iterator[pa.RecordBatchFileReader | pa.RecordBatchStreamReader]:
+    """Arrow's reader of a file of batches, or of a stream of them."""
+    with pa.memory_map(file) as source:
+        is_file = source.read(6) == b"ARROW1"
+        source.seek(0)
+        yield pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
 
 
-def _libsvm_records(path: str, max_bytes: int | None) -> Iterator[Record]:
-    """The rows, split at white space, without comments and empty lines."""
-    with readable(path), RowFile(path, max_bytes) as file, file.text() as stream:
-        row = 0
-        for line, text in enumerate(stream, 1):
-            file.held = 0
-            if cells := text.partition("#")[0].split():
-                yield row, line, cells
-                row += 1
+def open_table(source: str, kind: str, text: TextOptions, max_bytes: int | None = None) -> Table:
+    """Open a file or folder as a table; raises InputError."""
+    return CsvTable.open(source, text, max_bytes) if kind == "csv" else ArrowTable.open(source, kind, max_bytes)
+
+
+def table_blocks(table: Table) -> Iterator[pa.RecordBatch]:
+    """Read the rows of a table in blocks, all columns as the file holds them."""
+    for arrays in table.batches(range(len(table.columns))):
+        yield pa.record_batch([plain(array) for array in arrays], names=list(table.columns))
+
+
+def texts_in(table: Table, role: str, name: str) -> list[str]:
+    """The texts of a column, all of them in memory; raises InputError for a missing one, or if there is no column."""
+    position = table.position(role, name)
+    texts: list[str] = []
+    for first, array in table.values(position):
+        words = texts_of(array).to_pylist()
+        if not all(words):
+            row = first + next(place for place, word in enumerate(words) if not word)
+            found = "a value was expected, found none; fill it in, or leave its row out"
+            raise InputError(f"{table.place(row, position)}: {found}")
+        texts += words
+    return texts

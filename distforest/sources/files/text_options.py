@@ -1,23 +1,19 @@
-"""How a table of text is written, as its options say."""
+"""Options that say how a table of text is written."""
 
 from __future__ import annotations
 
 import codecs
 import re
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from distforest.arguments import whole
 from distforest.errors import InputError
 from distforest.sources.files.bounds import quoted
 from distforest.sources.files.cells import MISSING_WORDS, CellFormat
-from distforest.sources.files.roles import position_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from distforest.sources.files.tables import Table
 
 QUOTES: dict[str, str | bool] = {"none": False, '"': '"', "'": "'"}
 """What may enclose cells, by the option ``quote``."""
@@ -68,8 +64,8 @@ class TextOptions:
         """The number of lines above the table; raises InputError."""
         return 0 if self.skip_rows is None else whole("skip_rows", self.skip_rows, 0)
 
-    def cells_of(self, table: Table) -> CellFormat:
-        """How a table's numbers, dates and missing values are written; raises InputError, also for a lacking column."""
+    def cells_of(self, columns: Sequence[str]) -> CellFormat:
+        """How the numbers, dates and missing values of these columns are written; raises InputError."""
         decimal = self.decimal or "."
         if len(decimal) > 1 or decimal.isalnum() or decimal in "+-":
             raise InputError(f"decimal must be one character such as ',' or '.', found {decimal!r}")
@@ -82,23 +78,8 @@ class TextOptions:
             if column in forms:
                 found = f"{forms[column]!r} and {form!r}"
                 raise InputError(f"date_format: one form was expected for column {quoted(column)}, found {found}")
-            _check_date_format(form)
-            position_of(table, "date", column)
+            if column not in columns:
+                found = f"found {', '.join(map(quoted, columns[:20]))}"
+                raise InputError(f"the column {quoted(column)} was expected, for `date_format`, {found}")
             forms[column] = form
-        if table.typed:  # what is missing is null there, and a word is a word
-            return CellFormat(missing=())
         return CellFormat(decimal, MISSING_WORDS if self.missing is None else self.missing, forms)
-
-
-def _check_date_format(form: str) -> None:
-    """Refuse a form that no date has; raises InputError."""
-    day = datetime(2001, 2, 3, tzinfo=UTC)
-    lacks_year = "%d" in form and not any(year in form for year in ("%Y", "%y", "%G"))
-    whole = f"%Y {form}" if lacks_year else form  # Python 3.13 warns of a day without a year, as there are leap years
-    try:
-        reads = "%" in form and datetime.strptime(day.strftime(whole), whole) is not None
-        why = ""
-    except ValueError as error:
-        reads, why = False, f" ({error})"
-    if not reads:
-        raise InputError(f"date_format must be like '%d/%m/%Y', found {form!r}{why}")

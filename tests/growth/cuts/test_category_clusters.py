@@ -12,14 +12,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from distforest.growth.cuts.category_clusters import cut_categories, judge_categories
-from distforest.growth.cuts.category_signs import BLUR, CategoryNumbers, number_at, sign_of
-from distforest.growth.cuts.cluster_scores import CandidateCuts, ClusterScoring
 from distforest.growth.cuts.clusters import SCORES
-from distforest.growth.cuts.companions import NO_COLUMN, Companions, Judges, keep_places, place_categories
+from distforest.growth.cuts.companions import (
+    BLUR,
+    NO_COLUMN,
+    CategoryNumbers,
+    Companions,
+    Judges,
+    cut_categories,
+    judge_categories,
+    keep_places,
+    number_at,
+    place_categories,
+    sign_of,
+)
+from distforest.growth.cuts.two_means import CandidateCuts, ClusterScoring
 from distforest.growth.cuts.witnesses import Witnesses
-from distforest.growth.draws.column_weights import ColumnWeights
-from distforest.growth.draws.columns import Oblique
+from distforest.growth.draws.columns import ColumnWeights, Oblique
 from tests import samples
 from tests.reference import naive_clusters as ref
 from tests.tries import tries

@@ -18,7 +18,7 @@ from distforest.forest.leaf_kinds import KeepsCounts
 from distforest.forest.leaves import ClassCounts
 from distforest.growth.cuts.class_weights import MOST_WEIGHT, ClassWeights, key_of
 from distforest.growth.cuts.criteria import Gini
-from distforest.growth.grower import Limits, project_and_cut
+from distforest.growth.cuts.search import Limits, project_and_cut
 from distforest.growth.methods import search_of
 from distforest.jobs.cluster import Here
 from distforest.jobs.spec import Spec

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distforest.growth.cuts import cluster_search
-from distforest.growth.cuts.cluster_search import project_and_cut_clusters
-from distforest.growth.cuts.clusters import SCORES, TwoClusters
-from distforest.growth.grower import Limits, project_and_cut
+from distforest.growth.cuts import clusters
+from distforest.growth.cuts.clusters import SCORES, TwoClusters, project_and_cut_clusters
+from distforest.growth.cuts.search import Limits, project_and_cut
 from distforest.sources.arrays import ArraySource
 from tests import samples
 from tests.tries import tries
@@ -42,7 +41,7 @@ def test_cuts_and_values_are_those_of_a_level_that_is_projected_whole(
     level = TwoClusters(score, relative), frontier, samples.projections(terms), Limits(min_samples_leaf=2)
     expected, values = project_and_cut(source, *level)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cluster_search, "CACHE_CELLS", cells)
+        patch.setattr(clusters, "CACHE_CELLS", cells)
         found, own = project_and_cut_clusters(source, *level)
     for name, array in expected._asdict().items():
         np.testing.assert_array_equal(getattr(found, name), array, name)

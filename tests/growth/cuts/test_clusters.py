@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from distforest.growth.cuts.cluster_scores import EQUAL_BIC, FAST_BIC, TWO_MEANS, CandidateCuts, ClusterScoring
 from distforest.growth.cuts.clusters import SCORES, TwoClusters
-from distforest.growth.cuts.criteria import NO_CUT
 from distforest.growth.cuts.fences import LOWER, UPPER
 from distforest.growth.cuts.gaussians import judge_cuts
+from distforest.growth.cuts.scan import NO_CUT
+from distforest.growth.cuts.two_means import EQUAL_BIC, FAST_BIC, TWO_MEANS, CandidateCuts, ClusterScoring
 from tests import samples
 from tests.reference import naive_clusters as ref
 from tests.tries import tries

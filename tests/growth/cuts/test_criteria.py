@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from distforest.errors import InputError
 from distforest.growth.cuts import mean_distance
-from distforest.growth.cuts.criteria import Cuts, Gini, Variance, gini_gain, keep_best
+from distforest.growth.cuts.criteria import Gini, Variance, gini_gain
 from distforest.growth.cuts.mean_distance import MeanDistance
+from distforest.growth.cuts.scan import Cuts, keep_best
 from tests import samples
 from tests.messages import naming
 from tests.reference import naive

@@ -13,7 +13,7 @@ from distforest.forest.frontier import Frontier
 from distforest.growth.cuts import class_histograms, histograms
 from distforest.growth.cuts.criteria import Gini, Variance
 from distforest.growth.cuts.mean_distance import MeanDistance
-from distforest.growth.grower import Limits, project_and_cut
+from distforest.growth.cuts.search import Limits, project_and_cut
 from distforest.growth.methods import FUSED, search_of
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
@@ -127,7 +127,7 @@ def test_trees_of_histograms_are_trees_of_ordered_codes(case: str, few: int, mon
     weights = problem.sampling.weights(1, np.arange(3))
     table, leaves = problem.growth.grow(np.arange(3), weights)
     monkeypatch.setattr(class_histograms, "cut_codes_gini", None)  # the twin must not come to the fused kernels
-    monkeypatch.setattr(histograms, "cut_codes_variance", None)
+    monkeypatch.setattr(histograms, "cut_codes", None)
     generic = samples.replace(problem.growth, search=project_and_cut)
     twin, twin_leaves = generic.grow(np.arange(3), weights)
     assert leaves.tolist() == twin_leaves.tolist()

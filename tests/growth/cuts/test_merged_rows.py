@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.growth.cuts.category_search import BesideBins, put_better
-from distforest.growth.cuts.criteria import Cuts, Gini, Variance
+from distforest.growth.cuts.criteria import Gini, Variance
 from distforest.growth.cuts.merged_rows import MergedRoom, lay_classes, lay_vectors
-from distforest.growth.grower import Limits
+from distforest.growth.cuts.scan import Cuts
+from distforest.growth.cuts.search import Limits
 from distforest.growth.methods import FUSED_BESIDE_CATEGORIES
 from distforest.sources.binned_table import BinnedTable
 from tests import samples

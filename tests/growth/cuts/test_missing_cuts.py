@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from distforest.forest.frontier import LEFT, RIGHT, STAY
 from distforest.forest.missing import ALL_OBSERVED
-from distforest.growth.cuts.cluster_scores import CandidateCuts
 from distforest.growth.cuts.clusters import TwoClusters
 from distforest.growth.cuts.criteria import Gini, Variance
 from distforest.growth.cuts.far_values import FarVariance
 from distforest.growth.cuts.mean_distance import MeanDistance
+from distforest.growth.cuts.two_means import CandidateCuts
 from distforest.growth.cuts.witnesses import Witnesses
-from distforest.growth.draws.column_weights import ColumnWeights
+from distforest.growth.draws.columns import ColumnWeights
 from tests import samples
 from tests.growth.cuts.test_criteria import (
     FREE,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from distforest.growth.cuts.cluster_scores import CandidateCuts
-from distforest.growth.cuts.mixture import equally_likely, part_mixture
+from distforest.growth.cuts.gaussians import equally_likely, part_mixture
+from distforest.growth.cuts.two_means import CandidateCuts
 from tests.reference import naive_clusters as ref
 from tests.tries import tries
 

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from distforest.growth.cuts.criteria import NO_CUT, Gini
+from distforest.growth.cuts.criteria import Gini
 from distforest.growth.cuts.nearest_exemplar import STAYS, Parted, part_by_exemplars
-from distforest.growth.cuts.zero_cuts import AtZero
+from distforest.growth.cuts.random_cuts import AtZero
+from distforest.growth.cuts.scan import NO_CUT
 from distforest.sources.arrays import ArraySource
 from tests import samples
 from tests.reference.naive import ROUNDING

@@ -161,12 +161,7 @@ def test_a_rare_value_in_a_large_node_is_found_by_asking_again() -> None:
     forest = samples.forest_from(
         samples.problem_of(
             "urerf",
-            replace(
-                samples.data_of("urerf", len(X)),
-                rows=Features(1),
-                matrix=X,
-                feature_weights=np.ones(1),
-            ),
+            replace(samples.data_of("urerf", len(X)), rows=Features(1), matrix=X, feature_weights=np.ones(1)),
             n_estimators=10,
             n_witnesses=0,
         )

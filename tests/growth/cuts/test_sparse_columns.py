@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from distforest.forest.frontier import Frontier
 from distforest.growth.cuts.criteria import Gini, Variance
-from distforest.growth.grower import Limits, judge_and_cut, project_and_cut
+from distforest.growth.cuts.search import Limits, judge_and_cut, project_and_cut
 from distforest.growth.methods import search_of
 from distforest.sources.arrays import ArraySource
 from distforest.sources.source import Projections

@@ -10,9 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distforest.growth.cuts.cluster_scores import TWO_MEANS, CandidateCuts, ClusterScoring
 from distforest.growth.cuts.gaussians import cut_clusters, scan_clusters
-from distforest.growth.cuts.two_means import COUNTED_BINS, SORTED_UP_TO, cut_two_means, room_for
+from distforest.growth.cuts.two_means import (
+    COUNTED_BINS,
+    SORTED_UP_TO,
+    TWO_MEANS,
+    CandidateCuts,
+    ClusterScoring,
+    cut_two_means,
+    room_for,
+)
 from tests.reference import naive_clusters as ref
 from tests.tries import tries
 

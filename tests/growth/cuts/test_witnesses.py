@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distforest.growth.cuts.cluster_scores import CandidateCuts
 from distforest.growth.cuts.clusters import TwoClusters
+from distforest.growth.cuts.two_means import CandidateCuts
 from distforest.growth.cuts.witnesses import FIRST_WITNESS, Witnesses
-from distforest.growth.draws.column_weights import ColumnWeights
+from distforest.growth.draws.columns import ColumnWeights
 from tests import samples
 from tests.reference import naive
 from tests.reference import naive_clusters as ref

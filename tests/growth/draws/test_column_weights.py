@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distforest.errors import InputError
-from distforest.growth.draws.column_weights import ColumnWeights, column_at, draw_columns, inverse_deviations
+from distforest.growth.draws.columns import ColumnWeights, column_at, draw_columns, inverse_deviations
 from tests import samples
 from tests.messages import naming
 from tests.reference import naive

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
-from distforest.growth.draws.column_weights import ColumnWeights
-from distforest.growth.draws.columns import Axis, Oblique
+from distforest.growth.draws.columns import Axis, ColumnWeights, Oblique
 from tests import samples
 from tests.reference import naive
 

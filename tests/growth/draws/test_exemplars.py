@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distforest.growth.draws.exemplars import MOST_EXEMPLARS, Exemplars
 from distforest.growth.draws.landmarks import ANY_OBJECT, Landmarks
-from distforest.growth.draws.measures import ONE_MEASURE, Measures
+from distforest.growth.draws.object_pairs import ONE_MEASURE, Measures
+from distforest.growth.draws.objects import MOST_EXEMPLARS, Exemplars
 from distforest.growth.rng import ORDER_NODE
 from distforest.sources.source import Projections
 from tests import samples

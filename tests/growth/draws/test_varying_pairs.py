@@ -8,7 +8,7 @@ import scipy.sparse
 
 from distforest.forest.frontier import Frontier
 from distforest.growth.draws.columns import Axis
-from distforest.growth.draws.varying_pairs import VaryingPairs
+from distforest.growth.pairs.sparse_search import VaryingPairs
 from distforest.sources.point_pairs import PairColumns, PointPairs
 from distforest.sources.sparse_features import read_sparse_features
 from distforest.sources.sparse_pairs import SparsePairs

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.forest.frontier import Frontier
-from distforest.growth.cuts.criteria import NO_CUT, Cuts
+from distforest.growth.cuts.scan import NO_CUT, Cuts
+from distforest.growth.cuts.search import Limits, project_and_cut
 from distforest.growth.cuts.two_classes import TwoClasses, gain_of_counts, two_class_gain, whole_of
-from distforest.growth.grower import Limits, project_and_cut
 from distforest.growth.pairs.bins import PairBins
 from distforest.growth.pairs.search import CUT_AT_ANY_VALUE, PairSearch
 from distforest.sources.point_pairs import FAMILIES, PairColumns, PointPairs

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.forest.frontier import Frontier
-from distforest.growth.cuts.criteria import NO_CUT, Cuts
+from distforest.growth.cuts.scan import NO_CUT, Cuts
+from distforest.growth.cuts.search import Limits
 from distforest.growth.cuts.two_classes import TwoClasses
-from distforest.growth.grower import Limits
 from distforest.growth.pairs.bins import PairBins
 from distforest.growth.pairs.search import CUT_AT_ANY_VALUE
 from distforest.growth.pairs.square_search import SquareSearch, square_candidates

@@ -208,10 +208,7 @@ def test_the_deepest_cells_keep_their_ranks(depth: int) -> None:
     assert [Fraction(s) for s in scores.tolist()] == [1 - Fraction(c["k"], 2 ** c["depth"]) for c in leaves]
 
 
-@pytest.mark.parametrize(
-    ("asked", "n"),
-    [(Asked(optimise_fpr=0.0), 1), (Asked(min_leaf=1000), 1), (Asked(1), 2)],
-)
+@pytest.mark.parametrize(("asked", "n"), [(Asked(optimise_fpr=0.0), 1), (Asked(min_leaf=1000), 1), (Asked(1), 2)])
 def test_trees_that_stop_early(asked: Asked, n: int) -> None:
     trees = planted(1, [80], asked)
     assert len(trees.ranks.leaves_in_order(0)) == n

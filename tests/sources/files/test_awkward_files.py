@@ -206,6 +206,15 @@ READ_RIGHT: dict[str, tuple[str, Callable[[Path], None], dict[str, Any], dict[st
         *("a.csv", as_it_is("a,b\n1.000000000000000000e+00,nan\n-inf,1e5\n".replace("-inf", "2.5")), {}),
         *({"a": [1, 2.5], "b": [NAN, 1e5]}, ""),
     ),
+    "a word processor, with minus signs and dashes": (
+        *(
+            "a.csv",
+            as_it_is("a,b\n\u22121.5,1\n\u20132e3,\u22125\n3,6\n"),
+            {},
+            {"a": [-1.5, -2e3, 3], "b": [1, -5, 6]},
+            "",
+        ),
+    ),
     "UCI, question marks, no header": (
         *("a.csv", as_it_is("5.1,?,x\n4.9,3.0,y\n"), {"header": False, "missing": ["?"]}),
         *({"0": [5.1, 4.9], "1": [NAN, 3.0], "2": ["x", "y"]}, ""),
@@ -273,12 +282,12 @@ def test_a_file_that_could_be_read_wrongly_is_refused(case: str, tmp_path: Path)
 
 def test_nothing_about_a_table_is_guessed(tmp_path: Path) -> None:
     """Codes with zeros, words that may be missing, amounts and numbers of rows are what they look like, unsaid."""
-    words = ["None", "?", "-", "12 kg", "1,5", "10:30", "31/12/2024", "\u22125", "1_000", "5%"]
+    words = ["None", "?", "-", "12 kg", "1,5", "10:30", "31/12/2024", "1_000", "5%"]
     rows = "".join(f'{k},00{k},"{word}"\n' for k, word in enumerate(words, 1))
     (tmp_path / "a.csv").write_text(f"n,code,word\n{rows}", encoding="utf-8")
     columns, told = read(tmp_path / "a.csv", tmp_path / "a.zarr", {})
     assert told == []
-    assert columns == {"n": [*range(1, 11)], "code": [*range(1, 11)], "word": words}
+    assert columns == {"n": [*range(1, 10)], "code": [*range(1, 10)], "word": words}
 
 
 def test_a_name_of_several_rows_is_told(tmp_path: Path) -> None:
@@ -318,7 +327,6 @@ def test_digits_are_dates_where_the_column_is_named(tmp_path: Path) -> None:
         (TWO_FORMS, "seem=%m/%d/%Y", ["'seem'", "'seen'"]),
         (TWO_FORMS, "%d/%m/%Y", ["date_format ", "'%d/%m/%Y'", "column"]),
         (TWO_FORMS, ["n=%d", "n=%m"], ["date_format: ", "column 'n'"]),
-        (TWO_FORMS, "seen=%-d/%m/%Y", ["date_format ", "'%-d/%m/%Y'", "directive"]),
     ],
 )
 def test_forms_of_dates_that_do_not_fit_are_refused(

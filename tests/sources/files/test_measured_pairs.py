@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from distforest.errors import InputError
 from distforest.sources.files.ingest import ingest
-from distforest.sources.files.measured_pairs import mean_of_pairs
+from distforest.sources.files.pair_tables import mean_of_pairs
 from distforest.sources.opening import open_matrix
 from tests.messages import naming
 from tests.sources.helpers import warned
@@ -73,9 +73,8 @@ def test_what_is_no_measured_pair_is_refused(
 
 def test_a_value_needs_pairs_of_rows_and_no_other_role(write: Write, things: str, tmp_path: Path) -> None:
     table, group = write("measured.csv", MEASURED), f"{tmp_path}/apart.zarr"
-    with pytest.raises(InputError, match=naming("'apart'", "`pairs`", "`rows`")):
-        ingest(table, group, value="apart")
-    with pytest.raises(InputError, match=naming("'apart'", "without `rows`")):
-        ingest(table, group, pairs=["i", "j"], value="apart")
-    with pytest.raises(InputError, match="`label`"):
+    for options in ({}, {"pairs": ["i", "j"]}):
+        with pytest.raises(InputError, match=naming("`value`", "`pairs`", "`rows`")):
+            ingest(table, group, value="apart", **options)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="label"):
         ingest(table, group, pairs=["i", "j"], rows=things, value="apart", label="note")

