@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -647,7 +648,7 @@ def test_ingest_takes_a_libsvm_file_as_it_is_told(tmp_path):
 @pytest.mark.parametrize(
     ("file", "options", "named"),
     [
-        ("a.csv", ("--header", "--id", "c"), ("id column 'c'", "'a', 'b'")),
+        ("a.csv", ("--header", "--id", "c"), ("column 'c'", "--id", "'a', 'b'")),
         ("b.csv", (), ("--categorical b", "--missing x")),
         ("a.txt", (), ("--format",)),
         ("a.csv", ("--n-features", 3), ("--n-features", "libsvm")),
@@ -658,7 +659,7 @@ def test_ingest_takes_a_libsvm_file_as_it_is_told(tmp_path):
 )
 def test_hints_name_the_flags_of_the_command(tmp_path, file, options, named):
     if file.endswith(".npy"):
-        np.save(tmp_path / file, np.array(["a", "b"]))
+        np.save(tmp_path / file, np.array(["a", "b"] if file == "kinds.npy" else [1.0, 2.0]))
     else:
         (tmp_path / file).write_text("a,b\n1,x\n2,y\n" if file == "a.csv" else "a,b\n1,x\n2,3\n3,4\n")
     code, _, err = run("ingest", tmp_path / file, tmp_path / "a.zarr", *options)
@@ -757,7 +758,10 @@ def test_a_cluster_elsewhere_is_asked_before_inputs_are_staged_for_it(spec, monk
 
     hosts = {"node7": HostWorkers(2, 1), "node8": HostWorkers(3, 1)}
 
+    @dataclass(frozen=True)
     class Elsewhere(Here):
+        placement: dict = field(default_factory=dict)
+
         @property
         def hosts(self):
             return hosts
