@@ -67,7 +67,7 @@ ONLY_IN = {
         "forest.sealed.artifact",
         "forest.sealed.files",
     },
-    "onnx": {"forest.onnx_model"},
+    "onnx": {"forest.exports"},
     "numcodecs": {"sources.guarded"},
     "sklearn": {
         *("evaluation.grids", "evaluation.splits", "growth.pairs.linear_cells"),
@@ -94,11 +94,11 @@ LATE = {
     "estimators.on_pairs": {"sklearn.metrics"},
     "estimators.pair_columns": {"sklearn.covariance", "sklearn.linear_model"},
     "estimators.simforest": {"sklearn.metrics"},
-    "forest.onnx_model": {"onnx"},  # an extra
+    "forest.exports": {"onnx"},  # an extra
     "growth.pairs.linear_cells": {"sklearn.linear_model"},
     "sources.collections": {"dask"},
     "jobs.on_dask": {"distforest.jit"},  # slow, and a client compiles nothing
-    "jobs.routed_objects": {"distforest.jobs.lockstep"},  # it grows trees, and few questions ask a function
+    "jobs.score": {"distforest.jobs.lockstep"},  # it grows trees, and few questions ask a function
     "jobs.progress": {"rich."},  # slow, and most fits show nothing
     "service": {"distributed", "distforest.jobs.dask_private", "distforest.service."},  # the client imports it, too
     "service.checkup": {"cryptography"},  # an extra

@@ -485,7 +485,8 @@ def validate(ctx: click.Context, spec: str, strict: bool) -> None:
     """Check the TOML file SPEC and report all its faults at once.
 
     If the inputs of a fit are present here, their metadata are read, and their shapes, the memory that a worker needs
-    and the room that staged files take are reported.
+    and the room that staged files take are reported. Inputs of at most 256 MiB are read as a fit reads them, and what
+    checks find in them is reported, too.
     """
     from distforest.command_line.reports import Report
     from distforest.command_line.spec_files import read_spec
@@ -514,21 +515,21 @@ def validate(ctx: click.Context, spec: str, strict: bool) -> None:
 
 
 def _previewed(job: AnySpec) -> Report:
-    """Report what a job will read and need, from metadata alone; raises JobError if memory or scratch is too small."""
+    """Report what a job will read and need; raises JobError if memory or scratch is too small."""
     from distforest.command_line import reports
     from distforest.jobs.outline import outline
     from distforest.jobs.plan import check_memory
-    from distforest.jobs.preview import preview
+    from distforest.jobs.preview import preview, told_of_values
     from distforest.jobs.spec import Spec
     from distforest.stores.outputs import FOREST_KIND, told_of_output
 
     if not isinstance(job, Spec):
         return reports.outlined(outline(job.question()))
     seen = preview(job)
-    seen = replace(seen, told=(*seen.told, *told_of_output(job.output, FOREST_KIND)))
     check_memory(seen.plan.projected_bytes, seen.memory_limit, seen.cure)
     seen.scratch.check(job.run.scratch_folder)
-    return reports.previewed(seen, job.run.scratch_folder)
+    told = *seen.told, *told_of_output(job.output, FOREST_KIND), *told_of_values(job, seen)
+    return reports.previewed(replace(seen, told=told), job.run.scratch_folder)
 
 
 @main.command(short_help="Convert the file SOURCE, such as a csv, to arrays in Zarr.")

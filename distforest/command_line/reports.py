@@ -10,7 +10,7 @@ import numpy as np
 
 from distforest.amounts import counted, in_bytes, value_in_words
 from distforest.forest.chosen_cut import ChosenCut
-from distforest.forest.tree_spans import merged_in_words
+from distforest.forest.merged_trees import merged_in_words
 from distforest.sources.row_kinds import input_in_words
 from distforest.sources.schema import DTYPES, ENCODINGS, Schema
 from distforest.sources.weights import OF_PAIRS
@@ -260,23 +260,24 @@ def merged_forests(address: str, forests: Sequence[str], found: Forest) -> Repor
 
 def previewed(seen: Preview, scratch: ScratchFolder) -> Report:
     """Report the inputs of a job, the memory that each of its workers will need, and the room in the scratch folder."""
-    free, plan = scratch.free, seen.plan
+    free = scratch.free
     inputs: dict[str, dict[str, object]] = {}
     lines = []
     for array in seen.inputs:
-        inputs[array.name] = {"address": array.address, "shape": list(array.shape), "dtype": array.dtype}
+        inputs[array.place] = {"address": array.address, "shape": list(array.shape), "dtype": array.dtype}
         stored = ""
         if array.n_stored is not None:
-            inputs[array.name]["n_stored"] = array.n_stored
+            inputs[array.place]["n_stored"] = array.n_stored
             stored = f", sparse, {array.n_stored:,} stored"
-        lines.append((array.name, f"{array.address} {array.dtype} {_in_shape(array.shape)}{stored}"))
-    planned = ("projected_bytes", "rows_budget", "n_parts", "part_bytes", "n_passes", "read_bytes")
+        lines.append((array.place, f"{array.address} {array.dtype} {_in_shape(array.shape)}{stored}"))
     answer: dict[str, object] = {
         "inputs": inputs,
-        "n_rows": seen.n_rows,
-        "n_trees": seen.n_trees,
-        "n_tasks": len(plan.tasks),
-        **{name: getattr(plan, name) for name in planned},
+        "n_rows": seen.size.n_rows,
+        "n_trees": seen.size.n_trees,
+        "n_tasks": len(seen.plan.tasks),
+        "projected_bytes": seen.plan.projected_bytes,
+        "rows_budget": seen.size.rows_budget,
+        "n_parts": seen.size.n_parts,
         "memory_limit": seen.memory_limit,
         "scratch": {"folder": str(scratch.path), **seen.scratch._asdict(), "limit": scratch.limit, "free": free},
         "told": list(seen.told),
@@ -286,21 +287,16 @@ def previewed(seen: Preview, scratch: ScratchFolder) -> Report:
     beside = f" and {in_bytes(seen.scratch.passes)} of codes and rows" if seen.scratch.passes else ""
     staged = f"{in_bytes(seen.scratch.staged)} of staged files{most}{beside} in {scratch.path}"
     lines += [
-        ("trees", f"{seen.n_trees:,} in {counted(len(plan.tasks), 'task')}"),
-        ("memory", f"{in_bytes(plan.projected_bytes)} projected for each worker, of {limit}"),
+        ("trees", f"{seen.size.n_trees:,} in {counted(len(seen.plan.tasks), 'task')}"),
+        ("memory", f"{in_bytes(seen.plan.projected_bytes)} projected for each worker, of {limit}"),
         ("scratch", f"{staged}, {in_bytes(free)} free"),
     ]
-    if plan.rows_budget is not None:
-        held, read = in_bytes(plan.rows_budget), in_bytes(plan.read_bytes)
-        if plan.n_passes:
-            passes = f"about {counted(plan.n_passes, 'pass', 'passes')} for each task, {read} read in all"
-            lines.append(("distances", f"by passes, {held} of them in memory at once for each task; {passes}"))
-        else:
-            passes = f"by passes, {held} of them in memory at once for each tree; about {read} read in all"
-            lines.append(("rows", passes))
-    if plan.n_parts is not None:
-        held = in_bytes(plan.part_bytes)
-        lines.append(("rows", f"in {counted(plan.n_parts, 'part')}, {held} of codes and truth on each worker"))
+    if seen.size.rows_budget is not None:
+        name, of = ("distances", "task") if seen.size.dense else ("rows", "tree")
+        held = in_bytes(seen.size.rows_budget)
+        lines.append((name, f"by passes, {held} of them in memory at once for each {of}"))
+    if seen.size.n_parts is not None:
+        lines.append(("rows", f"in {counted(seen.size.n_parts, 'part')}"))
     return Report(answer, [*lines, *(("warning", text) for text in seen.told)])
 
 

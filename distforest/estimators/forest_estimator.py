@@ -38,9 +38,9 @@ from distforest.growth.standstill import told_of_roots
 from distforest.html_table import html_table
 from distforest.jit import compiling_told
 from distforest.jobs.cluster import Here
-from distforest.jobs.free_memory import unused_bytes
-from distforest.jobs.passes_chosen import WorkerRoom, budget_of
+from distforest.jobs.plan import WorkerRoom, budget_of
 from distforest.jobs.progress import shown_progress
+from distforest.jobs.scratch_room import unused_bytes
 from distforest.jobs.screening import screened_data
 from distforest.jobs.staging import from_data
 from distforest.jobs.train import Options, fit, fit_here

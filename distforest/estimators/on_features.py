@@ -16,7 +16,7 @@ from distforest.estimators.on_rows import OnRows
 from distforest.forest import explanations, importances, scoring
 from distforest.forest.forest import shares_of
 from distforest.growth.methods import check_sparse, for_sparse
-from distforest.jobs.passes_chosen import exceeds
+from distforest.jobs.plan import exceeds
 from distforest.sources.given import is_stored, unmasked
 from distforest.sources.mapped_rows import features_on_disk
 from distforest.sources.row_kinds import Features

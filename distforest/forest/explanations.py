@@ -26,7 +26,8 @@ Of a cell this is the mean answer of its pairs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,18 +36,20 @@ from distforest.forest.node_sums import add_up_children, parents
 from distforest.forest.pairs.cells import Cells
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.pairs.pair_walks import blocks_of
-from distforest.forest.same_leaf import SameLeaf
+from distforest.forest.path_lengths import SameLeaf
 from distforest.forest.scoring import Predicting, between_nodes, telling_trees
 from distforest.forest.table import LEAF
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from distforest.forest.forest import Forest
-    from distforest.forest.leaves import LeafTable
     from distforest.forest.pairs.pair_walks import Block
     from distforest.forest.table import NodeTable
     from distforest.sources.point_pairs import PointPairs
     from distforest.sources.source import Floats, Int32s, Ints
 
+    NodeDistances = Callable[[Ints, Ints], Floats]
 
 MOST_LEAVES = 1 << 13
 """The most leaves of a tree of which all pairs are averaged: their shares in its nodes take 16 bytes a pair, 1 GiB."""
@@ -115,7 +118,7 @@ def explain_rows(forest: Forest, left: Int32s, right: Int32s, columns: tuple[str
     for tree in telling:
         nodes = node_distances(forest, tree)
         paths = TreePaths.of(forest.table, tree)
-        baseline += float(nodes.pairs(np.zeros(1, np.int64), np.zeros(1, np.int64))[0])
+        baseline += float(nodes(np.zeros(1, np.int64), np.zeros(1, np.int64))[0])
         for pair in range(n_pairs):
             ends = int(left[tree, pair]), int(right[tree, pair])
             distances[pair] += _add_walk(nodes, paths, ends, contributions[pair])
@@ -127,14 +130,14 @@ def _add_walk(nodes: NodeDistances, paths: TreePaths, ends: tuple[int, int], con
     """Add what each split of two walks changes to ``contributions``; returns the distance at the end."""
     a, b = _side_by_side(paths.path(ends[0]), paths.path(ends[1]))
     if len(a) == 1:
-        return float(nodes.pairs(a, b)[0])
+        return float(nodes(a, b)[0])
     before, after = slice(0, -1), slice(1, None)
-    here = nodes.pairs(a, b)
+    here = nodes(a, b)
     shared = a[before] == b[before]
     ahead_a, ahead_b = here[before].copy(), here[before].copy()
     apart = np.flatnonzero(~shared)
-    ahead_a[apart] = nodes.pairs(a[after][apart], b[before][apart])
-    ahead_b[apart] = nodes.pairs(a[before][apart], b[after][apart])
+    ahead_a[apart] = nodes(a[after][apart], b[before][apart])
+    ahead_b[apart] = nodes(a[before][apart], b[after][apart])
     by_a = ((ahead_a - here[before]) + (here[after] - ahead_b)) / 2.0
     by_b = ((ahead_b - here[before]) + (here[after] - ahead_a)) / 2.0
     paths.add(a[before], by_a, contributions)
@@ -182,87 +185,35 @@ class TreePaths:
 # --- distances of inner nodes ------------------------------------------------------------------------------
 
 
-class NodeDistances(Protocol):
-    """Distances of any two nodes of a tree of which neither is an ancestor of the other, unless both are the same."""
-
-    def pairs(self, left: Ints, right: Ints) -> Floats:
-        """Distances pair by pair."""
-
-
 def node_distances(forest: Forest, tree: int) -> NodeDistances:
-    """The distances of the nodes of a tree."""
-    leaf_table = between_nodes(forest)
-    if isinstance(leaf_table, Predicting):
-        return OfEveryNode(leaf_table, tree)
-    if isinstance(leaf_table, SameLeaf):
-        return ByShares.of(forest.table, tree)
-    return ByLeaves.of(leaf_table, forest.table, tree)
+    """The function that gives the distances of nodes of a tree, pair by pair.
 
+    Of the two nodes of a pair neither is an ancestor of the other, unless both are the same.
 
-@dataclass(frozen=True)
-class OfEveryNode:
-    """The leaf table knows inner nodes too."""
-
-    leaf_table: LeafTable
-    tree: int
-
-    def pairs(self, left: Ints, right: Ints) -> Floats:
-        """Distances pair by pair."""
-        return self.leaf_table.pairs(self.tree, left, right)
-
-
-@dataclass(frozen=True)
-class ByShares:
-    """The share of pairs of a node's training rows that end in two leaves, shape (n_nodes,); 1 for two nodes."""
-
-    parted: Floats
-
-    @classmethod
-    def of(cls, table: NodeTable, tree: int) -> ByShares:
-        """1 - sum over the leaves of a node of (n_leaf / n_node)^2."""
-        span = slice(table.tree_start[tree], table.tree_start[tree + 1])
-        size = table.n_rows[span].astype(np.float64)
-        return cls(1.0 - sums_of_leaves(table, tree, size**2) / size**2)
-
-    def pairs(self, left: Ints, right: Ints) -> Floats:
-        """Distances pair by pair."""
-        return np.where(left == right, self.parted[left], 1.0)
-
-
-@dataclass(frozen=True)
-class ByLeaves:
-    """Means over the distances of all pairs of leaves.
-
-    Attributes
-    ----------
-    shares
-        The share of each leaf in the rows of each node, shape (n_nodes, n_leaves).
-    distances
-        Distances of the leaves, shape (n_leaves, n_leaves).
+    Raises
+    ------
+    InputError
+        The tree has more leaves than `MOST_LEAVES`, and the leaf table does not know inner nodes.
     """
-
-    shares: Floats
-    distances: Floats
-
-    @classmethod
-    def of(cls, leaf_table: LeafTable, table: NodeTable, tree: int) -> ByLeaves:
-        """The leaves of a tree, and which nodes they are under."""
-        span = slice(table.tree_start[tree], table.tree_start[tree + 1])
-        left, right, size = table.left[span], table.right[span], table.n_rows[span].astype(np.float64)
-        leaves = np.flatnonzero(left < 0)
-        if len(leaves) > MOST_LEAVES:
-            found = f"at most {MOST_LEAVES:,} leaves in a tree were expected, found {len(leaves):,}"
-            raise InputError(f"explain averages over all pairs of leaves: {found}; raise min_samples_split")
-        rows = np.zeros((len(left), len(leaves)))
-        rows[leaves, np.arange(len(leaves))] = size[leaves]
-        for node in np.flatnonzero(left >= 0)[::-1].tolist():  # children come after their parents
-            rows[node] = rows[left[node]] + rows[right[node]]
-        return cls(rows / size[:, None], leaf_table.between(tree, leaves, leaves))
-
-    def pairs(self, left: Ints, right: Ints) -> Floats:
-        """Distances pair by pair."""
-        means: Floats = ((self.shares[left] @ self.distances) * self.shares[right]).sum(axis=1)
-        return means
+    leaf_table, table = between_nodes(forest), forest.table
+    span = slice(table.tree_start[tree], table.tree_start[tree + 1])
+    left, right, size = table.left[span], table.right[span], table.n_rows[span].astype(np.float64)
+    if isinstance(leaf_table, Predicting):
+        return partial(leaf_table.pairs, tree)
+    if isinstance(leaf_table, SameLeaf):  # the share of pairs of a node's rows that end in two leaves
+        parted = 1.0 - sums_of_leaves(table, tree, size**2) / size**2
+        return lambda one, other: np.where(one == other, parted[one], 1.0)
+    leaves = np.flatnonzero(left < 0)
+    if len(leaves) > MOST_LEAVES:
+        found = f"at most {MOST_LEAVES:,} leaves in a tree were expected, found {len(leaves):,}"
+        raise InputError(f"explain averages over all pairs of leaves: {found}; raise min_samples_split")
+    shares = np.zeros((len(left), len(leaves)))  # of each leaf in the rows of each node
+    shares[leaves, np.arange(len(leaves))] = size[leaves]
+    for node in np.flatnonzero(left >= 0)[::-1].tolist():  # children come after their parents
+        shares[node] = shares[left[node]] + shares[right[node]]
+    shares /= size[:, None]
+    distances = leaf_table.between(tree, leaves, leaves)
+    return lambda one, other: np.asarray(((shares[one] @ distances) * shares[other]).sum(axis=1))
 
 
 def sums_of_leaves(table: NodeTable, tree: int, values: Floats) -> Floats:

@@ -17,11 +17,11 @@ from distforest.amounts import counted
 from distforest.errors import ArtifactError, InputError
 from distforest.forest.graph_leaves import GraphMembers
 from distforest.forest.held_nodes import HeldNodes
-from distforest.forest.kept_distances import KeptDistances
 from distforest.forest.leaf_index import LeafIndex
 from distforest.forest.leaf_kinds import NEAREST, VOICES, leaf_kind
 from distforest.forest.lean_table import LeanTable
-from distforest.forest.leaves import LaidMeans, LeafDistances, LeafTable, Means, Members, expect
+from distforest.forest.leaves import LaidMeans, LeafTable, Means, expect
+from distforest.forest.members import KeptDistances, LeafDistances, Members
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.table import NodeTable, PickledWithoutCaches
 from distforest.forest.target_leaves import TargetMembers
@@ -495,18 +495,13 @@ class Forest(PickledWithoutCaches):
                 f"leaves: expected (n_trees={n_trees}, n_rows) like in_bag, "
                 f"found {leaves.shape} and {self.in_bag.shape}"
             )
-        size, has_members = (
-            self.table.tree_size[:, None],
-            isinstance(self.leaf_table, (Members, LeafDistances, GraphMembers, TargetMembers)),
-        )
+        size = self.table.tree_size[:, None]
+        has_members = isinstance(self.leaf_table, (Members, LeafDistances, GraphMembers, TargetMembers))
         unrouted = (leaves == NOT_ROUTED) & (self.in_bag == 0) & (not has_members)
-        inside = (leaves >= 0) & (leaves < size)
-        self._check_leaf_numbers(inside | unrouted, "a training row lies in a node of its tree")
-        if has_members:
-            is_leaf = self.table.is_leaf[self.table.tree_start[:-1, None] + leaves]
-            self._check_leaf_numbers(is_leaf, "a training row lies in a leaf")
-
-    def _check_leaf_numbers(self, holds: NDArray[np.bool_], rule: str) -> None:
+        holds, rule = ((leaves >= 0) & (leaves < size)) | unrouted, "a training row lies in a node of its tree"
+        if holds.all() and has_members:
+            holds = self.table.is_leaf[self.table.tree_start[:-1, None] + leaves]
+            rule = "a training row lies in a leaf"
         if not holds.all():
             raise ArtifactError(f"leaves{np.argwhere(~holds)[0].tolist()}: {rule}")
 

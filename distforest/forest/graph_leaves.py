@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from distforest.errors import ArtifactError
-from distforest.forest.held_nodes import HeldNodes, OfOneRow, apart_by_tree
-from distforest.forest.leaves import InBag, check_members, drawn_weights, expect, group
+from distforest.forest.leaves import InBag, LeafTable, check_members, drawn_weights, expect
+from distforest.forest.members import group
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
@@ -48,7 +48,7 @@ class TreeRows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GraphMembers:
+class GraphMembers(LeafTable):
     """The links of the training rows; the rows of a leaf follow from the forest's ``leaves`` and ``in_bag``.
 
     Attributes
@@ -95,10 +95,6 @@ class GraphMembers:
         means = np.empty(len(left))
         link_means_of_pairs(self._rows(tree), self.kept, self.absent, left, right, means)
         return means + self.offset
-
-    def from_row(self, row: OfOneRow, held: HeldNodes, apart: Floats) -> None:
-        """The distances of one row's nodes."""
-        apart_by_tree(self, row, held, apart)
 
     def check(self) -> None:
         """Refuse links that are unsorted, not finite or of no row, and leaves without members; raises ArtifactError."""

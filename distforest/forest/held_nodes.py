@@ -12,7 +12,7 @@ The trees are added in their order, as everywhere, so that a row has the same bi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -61,13 +61,6 @@ class HeldNodes(NamedTuple):
         return cls(start, (place - np.repeat(tree_start[:-1], np.diff(start))).astype(np.int32))
 
 
-class BetweenNodes(Protocol):
-    """A leaf table that has the distances of two nodes of one tree."""
-
-    def between(self, tree: int, left: Ints, right: Ints) -> Floats:
-        """Distance of each node in ``left`` to each in ``right``, shape (n_left, n_right)."""
-
-
 class OfOneRow(NamedTuple):
     """Some consecutive trees, and one row's node in each.
 
@@ -95,13 +88,6 @@ def runs_of_trees(trees: Ints, ends: Int32s, tree_start: Ints) -> Iterator[OfOne
         last = max(last, first + 1)
         yield OfOneRow(trees[first:last], ends, tree_start[:-1] - begin)
         first = last
-
-
-def apart_by_tree(table: BetweenNodes, row: OfOneRow, held: HeldNodes, apart: Floats) -> None:
-    """apart[root[t] + l] = distance of the row's node to each held node l of each tree t, tree after tree."""
-    for tree in row.trees.tolist():
-        nodes = held.nodes[held.start[tree] : held.start[tree + 1]].astype(np.int64)
-        apart[row.root[tree] + nodes] = table.between(tree, row.ends[tree : tree + 1].astype(np.int64), nodes)[0]
 
 
 @kernel

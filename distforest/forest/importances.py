@@ -7,7 +7,6 @@ pair of rows that a tree did not draw (Breiman, Random Forests, 2001, section 10
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,8 +19,7 @@ from distforest.sources.arrays import ArraySource, is_complete
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
-    from distforest.forest.table import NodeTable
-    from distforest.sources.source import Float32s, Floats, Ints, Source
+    from distforest.sources.source import Float32s, Floats, Source
     from distforest.sources.truth import Truth
 
 MOST_PERMUTED_ROWS = 512
@@ -114,11 +112,8 @@ def permutation_importances(
         The rows are not those of training, or no tree left two rows out whose distance was observed.
     """
     _check_training_rows(forest, source)
-    increases = []
-    for tree in telling_trees(forest).tolist():
-        judged = JudgedTree.of(forest, tree, source, truth, seed)
-        if judged is not None:
-            increases.append([judged.increase(column, seed) for column in range(forest.n_columns)])
+    found = [increases_of_tree(forest, tree, source, truth, seed) for tree in telling_trees(forest).tolist()]
+    increases = [own for own in found if own is not None]
     if not increases:
         cure = "fit with bootstrap=True or a smaller max_samples, or grow more trees"
         raise InputError(f"no tree left two rows out of its sample whose distance was observed; {cure}")
@@ -146,73 +141,40 @@ def _check_training_rows(forest: Forest, source: Source) -> None:
         raise InputError(f"{expected}, but row {strange[0]} ends in another node than in training; {cure}")
 
 
-@dataclass(frozen=True)
-class JudgedTree:
-    """A tree, rows that it did not draw, and the true distances of their pairs.
+def increases_of_tree(forest: Forest, number: int, source: Source, truth: Truth, seed: int) -> list[float] | None:
+    """By how much the error of a tree grows if a column is permuted among rows out of bag, for each column.
 
-    Attributes
-    ----------
-    forest, number
-        The forest, and the number of the tree.
-    table
-        The node table of the tree alone.
-    rows
-        Values of the rows, shape (m, n_columns).
-    left, right
-        Places of the two rows of each pair, shape (n_pairs,).
-    true, weights
-        The true distance of each pair, and how much it counts; the weights add up to 1.
+    The error is the mean squared one of the distances of pairs; of a column that no split reads it grows by 0. None if
+    the tree left no two rows out whose distance was observed.
     """
+    out = forest.in_bag[number] == 0
+    if forest.sample_weight is not None:
+        out &= forest.sample_weight > 0
+    numbers = np.flatnonzero(out)
+    if len(numbers) > MOST_PERMUTED_ROWS:
+        numbers = np.sort(np.random.default_rng((seed, number)).choice(numbers, MOST_PERMUTED_ROWS, replace=False))
+    left, right = np.triu_indices(len(numbers), 1)
+    true = truth.distances(numbers[left], numbers[right])
+    known = ~np.isnan(true)
+    left, right, true = left[known], right[known], true[known]
+    if not len(true):
+        return None
+    of_rows = np.ones(len(numbers)) if forest.sample_weight is None else forest.sample_weight[numbers] / 1.0
+    weights = of_rows[left] * of_rows[right]
+    weights /= weights.sum()
+    table = forest.routed_table.tree(number)
+    rows = source.block(numbers.astype(np.int32), np.arange(forest.n_columns, dtype=np.int32)).astype(np.float32)
 
-    forest: Forest
-    number: int
-    table: NodeTable
-    rows: Float32s
-    left: Ints
-    right: Ints
-    true: Floats
-    weights: Floats
+    def error_of(values: Float32s) -> float:
+        nodes = route(table, ArraySource.of(values, is_complete(values)), np.arange(len(values), dtype=np.int32))[0]
+        met, place = np.unique(nodes.astype(np.int64), return_inverse=True)
+        distances = between_nodes(forest).between(number, met, met)
+        return float(weights @ (true - distances[place[left], place[right]]) ** 2)
 
-    @classmethod
-    def of(cls, forest: Forest, number: int, source: Source, truth: Truth, seed: int) -> JudgedTree | None:
-        """Judge a tree; None if it left no two rows out whose distance was observed."""
-        out = forest.in_bag[number] == 0
-        if forest.sample_weight is not None:
-            out &= forest.sample_weight > 0
-        numbers = np.flatnonzero(out)
-        if len(numbers) > MOST_PERMUTED_ROWS:
-            numbers = np.sort(np.random.default_rng((seed, number)).choice(numbers, MOST_PERMUTED_ROWS, replace=False))
-        left, right = np.triu_indices(len(numbers), 1)
-        true = truth.distances(numbers[left], numbers[right])
-        known = ~np.isnan(true)
-        left, right, true = left[known], right[known], true[known]
-        if not len(true):
-            return None
-        of_rows = np.ones(len(numbers)) if forest.sample_weight is None else forest.sample_weight[numbers] / 1.0
-        weights = of_rows[left] * of_rows[right]
-        every = np.arange(forest.n_columns, dtype=np.int32)
-        rows = source.block(numbers.astype(np.int32), every).astype(np.float32)
-        table = forest.routed_table.tree(number)
-        return cls(forest, number, table, rows, left, right, true, weights / weights.sum())
-
-    @cached_property
-    def error(self) -> float:
-        """Mean squared error of the tree's distances."""
-        return self.error_of(self.rows)
-
-    def error_of(self, rows: Float32s) -> float:
-        """Mean squared error of the tree's distances of the pairs if the rows have these values."""
-        source = ArraySource.of(rows, is_complete(rows))
-        nodes = route(self.table, source, np.arange(len(rows), dtype=np.int32))[0].astype(np.int64)
-        met, place = np.unique(nodes, return_inverse=True)
-        distances = between_nodes(self.forest).between(self.number, met, met)
-        return float(self.weights @ (self.true - distances[place[self.left], place[self.right]]) ** 2)
-
-    def increase(self, column: int, seed: int) -> float:
-        """By how much the error grows if a column is permuted among the rows; 0 if no split reads it."""
-        if column not in self.table.columns:
-            return 0.0
-        order = np.random.default_rng((seed, self.number, column)).permutation(len(self.rows))
-        rows = self.rows.copy()
-        rows[:, column] = rows[order, column]
-        return self.error_of(rows) - self.error
+    increases, error = [0.0] * forest.n_columns, error_of(rows)
+    for column in np.unique(table.columns).tolist():
+        order = np.random.default_rng((seed, number, column)).permutation(len(rows))
+        permuted = rows.copy()
+        permuted[:, column] = rows[order, column]
+        increases[column] = error_of(permuted) - error
+    return increases

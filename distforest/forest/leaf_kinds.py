@@ -5,15 +5,15 @@ A forest's manifest holds a kind as a `LeafEntry`; everywhere else it is one of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Required, TypedDict
+from dataclasses import MISSING, Field, dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Required, Self, TypedDict, cast
 
 from distforest.forest.graph_leaves import GRAPH_ARRAYS, GraphMembers, KeptLinks
-from distforest.forest.leaves import COSTS, ClassCounts, LeafDistances, Means, Members
+from distforest.forest.leaves import COSTS, ClassCounts, Means
+from distforest.forest.members import LeafDistances, Members
 from distforest.forest.observed_leaves import ObservedLeafDistances, ObservedMembers
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
-from distforest.forest.path_lengths import PathLengths
-from distforest.forest.same_leaf import SameLeaf
+from distforest.forest.path_lengths import PathLengths, SameLeaf
 from distforest.forest.target_leaves import TAUGHT_TARGETS, TargetMembers
 from distforest.sources.factors import COSINE
 from distforest.sources.truth import FACTORS, TruthKind
@@ -53,20 +53,49 @@ class LeafEntry(TypedDict, total=False):
     unit: int
 
 
+class Keeps:
+    """What leaves keep; the fields of each kind are its attributes in a manifest, but for those with their default.
+
+    ``nearest`` says whether the most similar training object votes instead of the leaf; a manifest has it as a voting.
+    """
+
+    kind: ClassVar[str]
+    nearest: ClassVar[bool] = False
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def to_dict(self) -> LeafEntry:
+        """The kind as a manifest holds it."""
+        entry: dict[str, Any] = {"kind": self.kind}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.default is MISSING or value != field.default:
+                entry[field.name] = list(value) if isinstance(value, tuple) else value
+        if entry.pop("nearest", False):
+            entry["voting"] = NEAREST
+        return cast("LeafEntry", entry)
+
+    @classmethod
+    def from_dict(cls, entry: Mapping[str, Any]) -> Self:
+        """Read the kind from a manifest; raises KeyError if an attribute is missing."""
+        found = {"nearest": "voting" in entry, **entry}
+        known = {
+            field.name: found[field.name] for field in fields(cls) if field.name in found or field.default is MISSING
+        }
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in known.items()})
+
+
 @dataclass(frozen=True)
-class KeepsCounts:
+class KeepsCounts(Keeps):
     """The in-bag weight of each class in each node; and the array `COSTS` if not all classes are equally far apart.
 
     Attributes
     ----------
     class_weights
         Weight of a row of each class, an integer; None: equal weights.
-    nearest
-        Whether the most similar training object votes instead of the counts.
     """
 
     class_weights: tuple[int, ...] | None = None
-    nearest: bool = False
+    nearest: bool = False  # type: ignore[misc]  # of a class in other kinds
     kind: ClassVar[str] = "class_counts"
     learned: ClassVar[TruthKind] = TruthKind.LABELS
 
@@ -74,36 +103,21 @@ class KeepsCounts:
         """The leaf table of these arrays; raises KeyError if one is missing."""
         return ClassCounts(table, arrays["class_counts"], self.class_weights, arrays.get(COSTS))
 
-    def to_dict(self) -> LeafEntry:
-        """The kind as a manifest holds it."""
-        entry: LeafEntry = {"kind": self.kind}
-        if self.class_weights is not None:
-            entry["class_weights"] = list(self.class_weights)
-        return _with_voting(entry, self.nearest)
-
-    @classmethod
-    def from_dict(cls, entry: LeafEntry) -> KeepsCounts:
-        """Read the kind from a manifest."""
-        weights = entry.get("class_weights")
-        return cls(None if weights is None else tuple(weights), "voting" in entry)
-
 
 @dataclass(frozen=True)
-class KeepsMeans:
+class KeepsMeans(Keeps):
     """Mean and spread of the targets, or of the embedding, of the rows that reached a node.
 
     Attributes
     ----------
     factor
         Factor of squared distances: 1/2 for targets and directions, 1 for an embedding.
-    nearest
-        Whether the most similar training object votes instead of the mean.
     metric
         ``"cosine"`` if the vectors are directions, of length 1; None: any vectors.
     """
 
     factor: float
-    nearest: bool = False
+    nearest: bool = False  # type: ignore[misc]  # of a class in other kinds
     metric: str | None = None
     kind: ClassVar[str] = "means"
 
@@ -123,25 +137,12 @@ class KeepsMeans:
         """The leaf table of these arrays; raises KeyError if one is missing."""
         return Means(table, arrays["means"], arrays["spreads"], float(self.factor))
 
-    def to_dict(self) -> LeafEntry:
-        """The kind as a manifest holds it."""
-        entry: LeafEntry = {"kind": self.kind, "factor": self.factor}
-        if self.metric is not None:
-            entry["metric"] = self.metric
-        return _with_voting(entry, self.nearest)
-
-    @classmethod
-    def from_dict(cls, entry: LeafEntry) -> KeepsMeans:
-        """Read the kind from a manifest."""
-        return cls(entry["factor"], "voting" in entry, entry.get("metric"))
-
 
 @dataclass(frozen=True)
-class KeepsTargets:
+class KeepsTargets(Keeps):
     """The training targets, stored once; absolute differences and medians of leaves are computed from them."""
 
     kind: ClassVar[str] = TAUGHT_TARGETS
-    nearest: ClassVar[bool] = False
     learned: ClassVar[TruthKind] = TruthKind.DIFFERENCES
 
     def table(self, table: NodeTable, arrays: Arrays) -> TargetMembers:
@@ -149,18 +150,9 @@ class KeepsTargets:
         of_rows = (arrays["leaves"], arrays["in_bag"], arrays[TAUGHT_TARGETS], arrays.get("sample_weight"))
         return TargetMembers(table, *of_rows)
 
-    def to_dict(self) -> LeafEntry:
-        """The kind as a manifest holds it."""
-        return {"kind": self.kind}
-
-    @classmethod
-    def from_dict(cls, _entry: LeafEntry) -> KeepsTargets:
-        """Read the kind from a manifest."""
-        return cls()
-
 
 @dataclass(frozen=True)
-class KeepsMembers:
+class KeepsMembers(Keeps):
     """The training distances, stored once; those of leaves are computed from them.
 
     Some are unobserved if the forest has the array `UNOBSERVED`.
@@ -176,7 +168,6 @@ class KeepsMembers:
     offset: float | None = None
     scale: float | None = None
     kind: ClassVar[str] = "members"
-    nearest: ClassVar[bool] = False
     learned: ClassVar[TruthKind] = TruthKind.DISTANCES
 
     def table(self, table: NodeTable, arrays: Arrays) -> Members:
@@ -187,27 +178,12 @@ class KeepsMembers:
             return ObservedMembers(table, *of_rows, unobserved=arrays[UNOBSERVED])
         return Members(table, *of_rows)
 
-    def to_dict(self) -> LeafEntry:
-        """The kind as a manifest holds it."""
-        entry: LeafEntry = {"kind": self.kind}
-        if self.offset is not None:
-            entry["offset"] = self.offset
-        if self.scale is not None:
-            entry["scale"] = self.scale
-        return entry
-
-    @classmethod
-    def from_dict(cls, entry: LeafEntry) -> KeepsMembers:
-        """Read the kind from a manifest."""
-        return cls(entry.get("offset"), entry.get("scale"))
-
 
 @dataclass(frozen=True)
-class KeepsLeafDistances:
+class KeepsLeafDistances(Keeps):
     """The distances of all pairs of leaves of a tree; some are of ancestors if there is the array `UNOBSERVED`."""
 
     kind: ClassVar[str] = "leaf_distances"
-    nearest: ClassVar[bool] = False
     learned: ClassVar[TruthKind] = TruthKind.DISTANCES
 
     def table(self, table: NodeTable, arrays: Arrays) -> LeafDistances:
@@ -216,18 +192,9 @@ class KeepsLeafDistances:
             return ObservedLeafDistances(table, arrays["leaf_distances"], unobserved=arrays[UNOBSERVED])
         return LeafDistances(table, arrays["leaf_distances"])
 
-    def to_dict(self) -> LeafEntry:
-        """The kind as a manifest holds it."""
-        return {"kind": self.kind}
-
-    @classmethod
-    def from_dict(cls, _entry: LeafEntry) -> KeepsLeafDistances:
-        """Read the kind from a manifest."""
-        return cls()
-
 
 @dataclass(frozen=True)
-class KeepsGraph:
+class KeepsGraph(Keeps):
     """The links of a graph, stored once; distances of leaves are computed from them.
 
     Attributes
@@ -241,7 +208,6 @@ class KeepsGraph:
     absent: float
     offset: float | None = None
     kind: ClassVar[str] = "graph"
-    nearest: ClassVar[bool] = False
     learned: ClassVar[TruthKind] = TruthKind.DISTANCES
 
     def table(self, table: NodeTable, arrays: Arrays) -> GraphMembers:
@@ -250,89 +216,47 @@ class KeepsGraph:
         of_rows = (arrays["leaves"], arrays["in_bag"], kept, float(self.absent), float(self.offset or 0.0))
         return GraphMembers(table, *of_rows, arrays.get("sample_weight"))
 
-    def to_dict(self) -> LeafEntry:
-        """The kind as a manifest holds it."""
-        entry: LeafEntry = {"kind": self.kind, "absent": self.absent}
-        if self.offset is not None:
-            entry["offset"] = self.offset
-        return entry
-
-    @classmethod
-    def from_dict(cls, entry: LeafEntry) -> KeepsGraph:
-        """Read the kind from a manifest."""
-        return cls(entry["absent"], entry.get("offset"))
-
 
 @dataclass(frozen=True)
-class KeepsNothing:
+class KeepsNothing(Keeps):
     """No arrays besides the node table; ``kind`` is a key of `UNTAUGHT`.
 
     ``unit`` is the in-bag weight that counts as one row in a path length.
     """
 
-    kind: str
+    kind: str  # type: ignore[misc]  # of a class in other kinds
     unit: int = 1
-    nearest: ClassVar[bool] = False
     learned: ClassVar[TruthKind] = TruthKind.NOTHING
 
     def table(self, table: NodeTable, _arrays: Arrays) -> SameLeaf | PathLengths:
         """The leaf table."""
         return UNTAUGHT[self.kind](table) if self.unit == 1 else PathLengths(table, unit=self.unit)
 
-    def to_dict(self) -> LeafEntry:
-        """The kind as a manifest holds it."""
-        return {"kind": self.kind} if self.unit == 1 else {"kind": self.kind, "unit": self.unit}
-
-    @classmethod
-    def from_dict(cls, entry: LeafEntry) -> KeepsNothing:
-        """Read the kind from a manifest."""
-        return cls(entry["kind"], entry.get("unit", 1))
-
 
 @dataclass(frozen=True)
-class KeepsVotes:
+class KeepsVotes(Keeps):
     """The weight of similar and of dissimilar pairs in each node; ``voting`` is one of `pair_leaves.VOTINGS`."""
 
     voting: str
     kind: ClassVar[str] = "votes"
-    nearest: ClassVar[bool] = False
     learned: ClassVar[TruthKind] = TruthKind.LINKS
 
     def table(self, table: NodeTable, arrays: Arrays) -> Votes:
         """The leaf table of these arrays; raises KeyError if one is missing."""
         return Votes(table, arrays["class_counts"], self.voting)
 
-    def to_dict(self) -> LeafEntry:
-        """The kind as a manifest holds it."""
-        return {"kind": self.kind, "voting": self.voting}
-
-    @classmethod
-    def from_dict(cls, entry: LeafEntry) -> KeepsVotes:
-        """Read the kind from a manifest."""
-        return cls(entry["voting"])
-
 
 @dataclass(frozen=True)
-class KeepsRanks:
+class KeepsRanks(Keeps):
     """The weights of pairs, and the score of each cell; ``aggregation`` is one of `pair_leaves.AGGREGATIONS`."""
 
     aggregation: str
     kind: ClassVar[str] = "ranks"
-    nearest: ClassVar[bool] = False
     learned: ClassVar[TruthKind] = TruthKind.LINKS
 
     def table(self, table: NodeTable, arrays: Arrays) -> Ranks:
         """The leaf table of these arrays; raises KeyError if one is missing."""
         return Ranks(table, arrays["class_counts"], arrays["scores"], self.aggregation)
-
-    def to_dict(self) -> LeafEntry:
-        """The kind as a manifest holds it."""
-        return {"kind": self.kind, "aggregation": self.aggregation}
-
-    @classmethod
-    def from_dict(cls, entry: LeafEntry) -> KeepsRanks:
-        """Read the kind from a manifest."""
-        return cls(entry["aggregation"])
 
 
 KeepsOfPairs = KeepsVotes | KeepsRanks
@@ -359,7 +283,3 @@ def leaf_kind(entry: LeafEntry) -> LeafKind:
     KeepsMeans(factor=0.5, nearest=False, metric=None)
     """
     return LEAF_KINDS[entry["kind"]].from_dict(entry)
-
-
-def _with_voting(entry: LeafEntry, nearest: bool) -> LeafEntry:
-    return {**entry, "voting": NEAREST} if nearest else entry

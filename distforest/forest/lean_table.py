@@ -35,10 +35,6 @@ SELDOM = ("gain", "n_rows")
 """Those of them that no route asks for, so that they are not kept once they were made."""
 
 
-GLANCED = 256
-"""Values that are looked at before all are."""
-
-
 @dataclass(frozen=True)
 class KeptArray:
     """An array in fewer bytes.
@@ -81,18 +77,17 @@ def shortest(array: np.ndarray) -> np.ndarray:
     >>> shortest(np.array([1.0, 1.0])), shortest(np.array([3, 300])).dtype, shortest(np.array([0.1, 0.5])).dtype
     (array([1.], dtype=float32), dtype('uint16'), dtype('float64'))
     """
-    if len(array) and are_all(array[:GLANCED], array[0]) and are_all(array, array[0]):
+    if len(array) and are_all(array, array[0]):
         array = array[:1].copy()
     if array.dtype.kind != "f":
         low, high = int(array.min(initial=0)), int(array.max(initial=0))
-        dtype = np.result_type(np.min_scalar_type(low), np.min_scalar_type(high))
-        return array.astype(dtype) if dtype.itemsize < array.itemsize else array
-    with np.errstate(over="ignore"):
-        for part in (array[:GLANCED], array):
-            narrow = part.astype(np.float32)
-            if not same_bits(narrow.astype(array.dtype), part):
-                return array
-    return narrow
+        narrow = array.astype(np.result_type(np.min_scalar_type(low), np.min_scalar_type(high)))
+    else:
+        with np.errstate(over="ignore"):
+            narrow = array.astype(np.float32)
+        if not same_bits(narrow.astype(array.dtype), array):
+            return array
+    return narrow if narrow.itemsize < array.itemsize else array
 
 
 def are_all(array: np.ndarray, value: np.generic | np.ndarray) -> bool:

@@ -13,7 +13,7 @@ kind               arrays                                 distance of two nodes 
 =================  =====================================  =============================================
 
 Where some z_ij are unobserved, ``members`` and ``leaf_distances`` are those of observed_leaves.py. The third kind is in
-target_leaves.py.
+target_leaves.py, the next two are in members.py.
 
 The class weights c are 1 unless given. Every distance is symmetric bit for bit, and does not depend on the other nodes
 of the same call.
@@ -21,9 +21,10 @@ of the same call.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,7 @@ from distforest.errors import ArtifactError
 from distforest.forest.held_nodes import HeldNodes, OfOneRow
 from distforest.forest.table import PickledWithoutCaches
 from distforest.jit import borrowing, kernel
-from distforest.sources.source import Float32s, Floats, Int32s, Ints, offsets
+from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 if TYPE_CHECKING:
     from distforest.forest.table import NodeTable
@@ -54,25 +55,44 @@ NODES_OF_A_BLOCK = 1 << 16
 """Nodes whose counts are added up at once."""
 
 
-class LeafTable(Protocol):
-    """The distances of a forest's nodes; nodes are numbers within their tree."""
+class LeafTable(PickledWithoutCaches, ABC):
+    """The distances of a forest's nodes; nodes are numbers within their tree.
+
+    Attributes
+    ----------
+    table
+        The node table.
+    kind
+        Name of the table's kind.
+    """
+
+    table: NodeTable
+    kind: str
 
     @property
-    def kind(self) -> str:
-        """Name of the table's kind."""
+    def is_quick(self) -> bool:
+        """Whether one row's distances to all nodes take little time: then a few rows are compared one by one."""
+        return False
 
+    @abstractmethod
     def arrays(self) -> dict[str, np.ndarray]:
         """The table's arrays by name, without those of the node table."""
 
-    def between(self, tree: int, left: Ints, right: Ints) -> Floats:
-        """Distance of each node in ``left`` to each in ``right``, shape (n_left, n_right)."""
-
+    @abstractmethod
     def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:
         """Distance of left[e] and right[e], shape (n_pairs,)."""
 
+    def between(self, tree: int, left: Ints, right: Ints) -> Floats:
+        """Distance of each node in ``left`` to each in ``right``, shape (n_left, n_right)."""
+        return self.pairs(tree, np.repeat(left, len(right)), np.tile(right, len(left))).reshape(len(left), len(right))
+
     def from_row(self, row: OfOneRow, held: HeldNodes, apart: Floats) -> None:
         """Distances of one row's nodes: apart[root[t] + l] for each held node l of each of its trees t."""
+        for tree in row.trees.tolist():
+            nodes = held.nodes[held.start[tree] : held.start[tree + 1]].astype(np.int64)
+            apart[row.root[tree] + nodes] = self.between(tree, row.ends[tree : tree + 1].astype(np.int64), nodes)[0]
 
+    @abstractmethod
     def check(self) -> None:
         """Refuse arrays that do not match the node table; raises ArtifactError."""
 
@@ -115,7 +135,7 @@ class ShareTable(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ClassCounts(PickledWithoutCaches):
+class ClassCounts(LeafTable):
     """In-bag weight of each class in each node, also in inner nodes, shape (N, K); and the class weights.
 
     ``costs`` are the distances C of classes, shape (K, K); None: 1 for any two.
@@ -146,19 +166,13 @@ class ClassCounts(PickledWithoutCaches):
     def between(self, tree: int, left: Ints, right: Ints) -> Floats:
         """1 - sum_k p_k p'_k, or sum_kl C_kl p_k p'_l, for all of ``left`` and ``right``."""
         distances = np.empty((len(left), len(right)))
-        if self.costs is not None:
-            cost_distances(self.outputs(tree, left), self.outputs(tree, right), self.costs, distances)
-            return distances
-        class_distances(self.outputs(tree, left), self.outputs(tree, right), distances)
+        class_distances(self.outputs(tree, left), self.outputs(tree, right), self.costs, distances)
         return distances
 
     def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:
         """1 - sum_k p_k p'_k, or sum_kl C_kl p_k p'_l, pair by pair."""
         distances = np.empty(len(left))
-        if self.costs is not None:
-            cost_distances_of_pairs(self.outputs(tree, left), self.outputs(tree, right), self.costs, distances)
-            return distances
-        class_distances_of_pairs(self.outputs(tree, left), self.outputs(tree, right), distances)
+        class_distances_of_pairs(self.outputs(tree, left), self.outputs(tree, right), self.costs, distances)
         return distances
 
     @cached_property
@@ -186,7 +200,12 @@ class ClassCounts(PickledWithoutCaches):
         if self.costs is None:
             class_distances_of_row(self._shares, row, held, apart)
         else:
-            cost_distances_of_row(self._shares, self.costs, row, held, apart)
+            super().from_row(row, held, apart)
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether one row's distances to all nodes take little time: all but those by costs."""
+        return self.costs is None
 
     def add_outputs(self, nodes: Int32s, voters: Int32s, votes: Floats, total: Floats) -> None:
         """Add `outputs` of all trees, or the votes of those that vote instead: see `add_class_shares`."""
@@ -221,7 +240,7 @@ class LaidMeans(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Means(PickledWithoutCaches):
+class Means(LeafTable):
     """Mean target or embedding of each node, shape (N, q), and the mean squared deviation from it, shape (N,)."""
 
     table: NodeTable
@@ -246,27 +265,24 @@ class Means(PickledWithoutCaches):
 
     def between(self, tree: int, left: Ints, right: Ints) -> Floats:
         """Factor times mean ||Y - Y'||^2 for all of ``left`` and ``right``."""
-        start = self.table.tree_start[tree]
-        distances = np.empty((len(left), len(right)))
-        spread_distances(
-            *(self.means[start + left], self.means[start + right]),
-            *(self.spreads[start + left], self.spreads[start + right], self.factor, distances),
-        )
+        start, distances = self.table.tree_start[tree], np.empty((len(left), len(right)))
+        spread_distances(self.means, self.spreads, self.factor, start + left, start + right, distances)
         return distances
 
     def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:
         """Factor times mean ||Y - Y'||^2, pair by pair."""
-        left, right = self.table.tree_start[tree] + left, self.table.tree_start[tree] + right
-        distances = np.empty(len(left))
-        spread_distances_of_pairs(
-            *(self.means[left], self.means[right], self.spreads[left], self.spreads[right]),
-            *(self.factor, distances),
-        )
+        start, distances = self.table.tree_start[tree], np.empty(len(left))
+        spread_distances_of_pairs(self.means, self.spreads, self.factor, start + left, start + right, distances)
         return distances
 
     def from_row(self, row: OfOneRow, held: HeldNodes, apart: Floats) -> None:
         """Factor times mean ||Y - Y'||^2 for one row's nodes."""
         spread_distances_of_row(self.table.tree_start, self.means, self.spreads, self.factor, row, held, apart)
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether one row's distances to all nodes take little time."""
+        return True
 
     def laid(self, nodes: Int32s) -> LaidMeans | None:
         """What this table has of the nodes of rows, shape (n_trees, n_rows); None above `LAID_NUMBERS`."""
@@ -296,220 +312,18 @@ class Means(PickledWithoutCaches):
                 raise ArtifactError(f"{name}[{int(np.argmin(holds))}]: values are finite, spreads not negative")
 
 
-class Groups(NamedTuple):
-    """The in-bag rows of one tree, grouped by node: ``start`` is where each node's rows begin, shape (n_nodes + 1,)."""
-
-    start: Ints
-    rows: Int32s
-    weights: Int32s
-
-
-class AllGroups(NamedTuple):
-    """The same for all trees, one after the other; ``first`` is where each tree's rows begin, shape (n_trees + 1,).
-
-    The starts of a tree count within the tree, and there is one more of them than it has nodes.
-    """
-
-    start: Ints
-    rows: Int32s
-    weights: Int32s
-    first: Ints
-
-
-def group(leaves: Int32s, in_bag: InBag | Int32s, n_nodes: int) -> Groups:
-    """Group the in-bag rows of one tree by node; ``leaves`` and ``in_bag``, their weights, have shape (n_rows,)."""
-    rows = np.flatnonzero(in_bag)
-    order = np.argsort(leaves[rows], kind="stable")
-    rows = rows[order]
-    start = np.searchsorted(leaves[rows], np.arange(n_nodes + 1)).astype(np.int64)
-    return Groups(start, rows.astype(np.int32), in_bag[rows].astype(np.int32))
-
-
-@dataclass(frozen=True)
-class Members(PickledWithoutCaches):
-    """The training distances; the rows of a leaf follow from the forest's ``leaves`` and ``in_bag``.
-
-    Attributes
-    ----------
-    offset
-        A constant that was subtracted from all distances.
-    scale
-        Of an older forest, which reads z_ij as rint(z_ij scale) / scale; 0: distances are read unchanged.
-    sample_weight
-        The weight of each training row, shape (n_rows,), by which its multiplicity is multiplied; None: 1.
-    """
-
-    table: NodeTable
-    leaves: Int32s
-    in_bag: InBag | Int32s
-    distances: Float32s
-    offset: float = 0.0
-    scale: float = 0.0
-    sample_weight: Int32s | None = None
-    kind: str = "members"
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The training distances."""
-        return {"distances": self.distances}
-
-    @cached_property
-    def read(self) -> Float32s:
-        """The distances as they are read; in fixed point they are float32 too, because the scale is a power of two."""
-        if not self.scale:
-            return self.distances
-        read = np.empty_like(self.distances)
-        with np.errstate(over="ignore", invalid="ignore"):  # a file of unknown origin may hold any scale
-            for rounded, row in zip(read, self.distances, strict=True):
-                rounded[:] = np.rint(row * np.float64(self.scale)) / self.scale
-        return read
-
-    def groups(self, tree: int) -> Groups:
-        """The in-bag rows of a tree by their leaves."""
-        weights = drawn_weights(self.in_bag, self.sample_weight, tree)
-        return group(self.leaves[tree], weights, int(self.table.tree_size[tree]))
-
-    def between(self, tree: int, left: Ints, right: Ints) -> Floats:
-        """Mean of z_ij over the members of all of ``left`` and ``right``."""
-        means = np.empty((len(left), len(right)))
-        mean_between(*self.groups(tree), self.read, left, right, means)
-        return means + self.offset
-
-    def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:
-        """Mean of z_ij over the members, pair by pair."""
-        means = np.empty(len(left))
-        mean_pairs(*self.groups(tree), self.read, left, right, means)
-        return means + self.offset
-
-    @cached_property
-    def all_groups(self) -> AllGroups:
-        """The groups of all trees."""
-        groups = [self.groups(tree) for tree in range(self.table.n_trees)]
-        rows, weights = (np.concatenate([getattr(of, name) for of in groups]) for name in ("rows", "weights"))
-        first = offsets(np.array([len(of.rows) for of in groups]))
-        return AllGroups(np.concatenate([of.start for of in groups]), rows, weights, first)
-
-    def from_row(self, row: OfOneRow, held: HeldNodes, apart: Floats) -> None:
-        """Mean of z_ij over the members, for one row's nodes."""
-        mean_of_row(self.table.tree_start, self.all_groups, self.read, self.offset, row, held, apart)
-
-    def _hold(self, distances: Float32s) -> NDArray[np.bool_]:
-        """Which rows of distances have no value that is refused, shape (n_rows,)."""
-        return np.asarray(np.isfinite(distances).all(axis=1))
-
-    def check(self) -> None:
-        """Refuse distances that are not finite or not square, and leaves without members; raises ArtifactError."""
-        n = self.leaves.shape[1]
-        expect("distances", self.distances, (n, n), np.float32)
-        for first in range(0, n, 4096):
-            holds = self._hold(self.distances[first : first + 4096])
-            if not holds.all():
-                raise ArtifactError(f"distances[{first + int(np.argmin(holds))}]: values are finite")
-        check_members(self.table, self.leaves, self.in_bag)
-
-
-@dataclass(frozen=True)
-class LeafDistances(PickledWithoutCaches):
-    """Distances of all pairs of leaves of each tree, as packed upper triangles, tree after tree, shape (P,)."""
-
-    table: NodeTable
-    leaf_distances: Floats
-    kind: str = "leaf_distances"
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The triangles."""
-        return {"leaf_distances": self.leaf_distances}
-
-    def _triangle(self, tree: int) -> tuple[Ints, Floats]:
-        """The number of each leaf among the leaves of its tree, shape (tree_size,), and the tree's triangle."""
-        begin, end = self._ends[tree], self._ends[tree + 1]
-        span = slice(self.table.tree_start[tree], self.table.tree_start[tree + 1])
-        return np.cumsum(self.table.is_leaf[span]) - 1, self.leaf_distances[begin:end]
-
-    @cached_property
-    def numbers(self) -> Int32s:
-        """The number of each leaf among the leaves of its tree, shape (N,)."""
-        total = offsets(self.table.is_leaf)
-        root = np.repeat(self.table.tree_start[:-1], self.table.tree_size)
-        return (total[1:] - total[root] - 1).astype(np.int32)
-
-    @cached_property
-    def _ends(self) -> Ints:
-        """Where each tree's triangle begins, shape (n_trees + 1,)."""
-        return offsets(triangle_size(leaves_per_tree(self.table)))
-
-    def between(self, tree: int, left: Ints, right: Ints) -> Floats:
-        """Distances of all of ``left`` and ``right``."""
-        return self.pairs(tree, np.repeat(left, len(right)), np.tile(right, len(left))).reshape(len(left), len(right))
-
-    def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:
-        """Distances pair by pair."""
-        number, triangle = self._triangle(tree)
-        low, high = np.minimum(number[left], number[right]), np.maximum(number[left], number[right])
-        return np.take(triangle, high * (high + 1) // 2 + low)
-
-    def from_row(self, row: OfOneRow, held: HeldNodes, apart: Floats) -> None:
-        """Distances of one row's nodes."""
-        triangles_of_row(self.table.tree_start, self.numbers, self._ends, self.leaf_distances, row, held, apart)
-
-    def check(self) -> None:
-        """Refuse triangles of the wrong size, and values that are not finite; raises ArtifactError."""
-        size = int(triangle_size(leaves_per_tree(self.table)).sum())
-        expect("leaf_distances", self.leaf_distances, (size,), np.float64)
-        holds = np.isfinite(self.leaf_distances)
-        if not holds.all():
-            raise ArtifactError(f"leaf_distances[{int(np.argmin(holds))}]: values are finite")
-
-
-def leaves_per_tree(table: NodeTable) -> Ints:
-    """Number of leaves of each tree, shape (n_trees,)."""
-    total = offsets(table.is_leaf)
-    return np.subtract(total[table.tree_start[1:]], total[table.tree_start[:-1]])
-
-
-def triangle_size(n_leaves: Ints) -> Ints:
-    """L (L + 1) / 2: number of entries of a packed triangle with its diagonal."""
-    return n_leaves * (n_leaves + 1) // 2
-
-
-@kernel
-def class_distances(left: Floats, right: Floats, distances: Floats) -> None:
-    """distances[a, b] = 1 - sum_k left[a, k] right[b, k]."""
-    for a in range(left.shape[0]):
-        for b in range(right.shape[0]):
-            same = 0.0
-            for k in range(left.shape[1]):
-                same += left[a, k] * right[b, k]
-            distances[a, b] = 1.0 - same
-
-
-@kernel
-def class_distances_of_pairs(left: Floats, right: Floats, distances: Floats) -> None:
-    """distances[e] = 1 - sum_k left[e, k] right[e, k]."""
-    for e in range(left.shape[0]):
-        same = 0.0
-        for k in range(left.shape[1]):
-            same += left[e, k] * right[e, k]
-        distances[e] = 1.0 - same
-
-
-@kernel
-def cost_distances(left: Floats, right: Floats, costs: Float32s, distances: Floats) -> None:
-    """distances[a, b] = sum_kl C_kl left[a, k] right[b, l]: see `cost_of`."""
-    for a in range(left.shape[0]):
-        for b in range(right.shape[0]):
-            distances[a, b] = cost_of(left[a], right[b], costs)
-
-
-@kernel
-def cost_distances_of_pairs(left: Floats, right: Floats, costs: Float32s, distances: Floats) -> None:
-    """distances[e] = sum_kl C_kl left[e, k] right[e, l]: see `cost_of`."""
-    for e in range(left.shape[0]):
-        distances[e] = cost_of(left[e], right[e], costs)
-
-
 @borrowing
-def cost_of(one: Floats, other: Floats, costs: Float32s) -> float:
-    """Sum over k > l of C_kl (p_k p'_l + p_l p'_k), which a pair and its mirror image add in the same way."""
+def class_distance(one: Floats, other: Floats, costs: Float32s | None) -> float:
+    """1 - sum_k p_k p'_k; or with costs the sum over k > l of C_kl (p_k p'_l + p_l p'_k).
+
+    A pair and its mirror image add the same terms in the same order. If ``costs`` is None, Numba compiles nothing for
+    them.
+    """
+    if costs is None:
+        same = 0.0
+        for k in range(one.shape[0]):
+            same += one[k] * other[k]
+        return 1.0 - same
     total = 0.0
     for k in range(costs.shape[0]):
         for c in range(k):
@@ -518,93 +332,44 @@ def cost_of(one: Floats, other: Floats, costs: Float32s) -> float:
 
 
 @kernel
-def spread_distances(
-    left: Floats, right: Floats, spread_left: Floats, spread_right: Floats, factor: float, distances: Floats
-) -> None:
-    """distances[a, b] = factor (||left[a] - right[b]||^2 + (spread_left[a] + spread_right[b]))."""
+def class_distances(left: Floats, right: Floats, costs: Float32s | None, distances: Floats) -> None:
+    """distances[a, b] = `class_distance` of left[a] and right[b]."""
     for a in range(left.shape[0]):
         for b in range(right.shape[0]):
-            square = 0.0
-            for q in range(left.shape[1]):
-                square += (left[a, q] - right[b, q]) ** 2
-            distances[a, b] = factor * (square + (spread_left[a] + spread_right[b]))
+            distances[a, b] = class_distance(left[a], right[b], costs)
+
+
+@kernel
+def class_distances_of_pairs(left: Floats, right: Floats, costs: Float32s | None, distances: Floats) -> None:
+    """distances[e] = `class_distance` of left[e] and right[e]."""
+    for e in range(left.shape[0]):
+        distances[e] = class_distance(left[e], right[e], costs)
+
+
+@borrowing
+def spread_distance(means: Floats, spreads: Floats, factor: float, one: int, other: int) -> float:
+    """Factor (||m - m'||^2 + (s + s')) of two nodes, numbers in the whole table."""
+    square = 0.0
+    for q in range(means.shape[1]):
+        square += (means[one, q] - means[other, q]) ** 2
+    return factor * (square + (spreads[one] + spreads[other]))
+
+
+@kernel
+def spread_distances(means: Floats, spreads: Floats, factor: float, left: Ints, right: Ints, distances: Floats) -> None:
+    """distances[a, b] = `spread_distance` of the nodes left[a] and right[b]."""
+    for a in range(left.shape[0]):
+        for b in range(right.shape[0]):
+            distances[a, b] = spread_distance(means, spreads, factor, left[a], right[b])
 
 
 @kernel
 def spread_distances_of_pairs(
-    left: Floats, right: Floats, spread_left: Floats, spread_right: Floats, factor: float, distances: Floats
+    means: Floats, spreads: Floats, factor: float, left: Ints, right: Ints, distances: Floats
 ) -> None:
-    """distances[e] = factor (||left[e] - right[e]||^2 + (spread_left[e] + spread_right[e]))."""
+    """distances[e] = `spread_distance` of the nodes left[e] and right[e]."""
     for e in range(left.shape[0]):
-        square = 0.0
-        for q in range(left.shape[1]):
-            square += (left[e, q] - right[e, q]) ** 2
-        distances[e] = factor * (square + (spread_left[e] + spread_right[e]))
-
-
-@kernel
-def mean_between(
-    start: Ints, rows: Int32s, weights: Int32s, distances: Float32s, left: Ints, right: Ints, means: Floats
-) -> None:
-    """means[a, b] = sum w_i w_j z_ij / (m_a m_b) over i in left[a], j in right[b], in the order of `mean_pairs`.
-
-    Each row of the matrix is read once. If its node has the lower number of the two, the row adds one inner sum; if
-    not, it adds one term to each inner sum of the other node.
-    """
-    places, begin = rows.view(np.uint32), np.zeros(right.shape[0] + 1, np.int64)  # see `distforest.jit`
-    mass = np.zeros(right.shape[0], np.int64)
-    for b in range(right.shape[0]):
-        begin[b + 1] = begin[b] + start[right[b] + 1] - start[right[b]]
-        for f in range(start[right[b]], start[right[b] + 1]):
-            mass[b] += weights[f]
-    inner = np.empty(begin[-1])
-    for a in range(left.shape[0]):
-        mass_left = 0
-        inner[:] = 0.0
-        means[a] = 0.0
-        for e in range(start[left[a]], start[left[a] + 1]):
-            mass_left += weights[e]
-            row, weight = distances[places[e]], np.float64(weights[e])
-            for b in range(right.shape[0]):
-                first, last = start[right[b]], start[right[b] + 1]
-                if left[a] <= right[b]:
-                    total = 0.0
-                    for f in range(first, last):
-                        total += weights[f] * np.float64(row[places[f]])
-                    means[a, b] += weight * total
-                else:
-                    for f in range(first, last):
-                        inner[begin[b] + f - first] += weight * np.float64(row[places[f]])
-        for b in range(right.shape[0]):
-            if left[a] > right[b]:
-                first = start[right[b]]
-                for k in range(begin[b], begin[b + 1]):
-                    means[a, b] += weights[first + k - begin[b]] * inner[k]
-            means[a, b] /= mass_left * mass[b]
-
-
-@kernel
-def mean_pairs(
-    start: Ints, rows: Int32s, weights: Int32s, distances: Float32s, left: Ints, right: Ints, means: Floats
-) -> None:
-    """means[e]: as in `mean_between`, for the pair left[e], right[e].
-
-    The outer sum runs over the rows of the node with the lower number, the inner sums over those of the other node. So
-    a pair and its mirror image have the same bits.
-    """
-    places = rows.view(np.uint32)
-    for pair in range(left.shape[0]):
-        low, high = min(left[pair], right[pair]), max(left[pair], right[pair])
-        total, mass_low, mass_high = 0.0, 0, 0
-        for f in range(start[high], start[high + 1]):
-            mass_high += weights[f]
-        for e in range(start[low], start[low + 1]):
-            mass_low += weights[e]
-            row, inner = distances[places[e]], 0.0
-            for f in range(start[high], start[high + 1]):
-                inner += weights[f] * np.float64(row[places[f]])
-            total += weights[e] * inner
-        means[pair] = total / (mass_low * mass_high)
+        distances[e] = spread_distance(means, spreads, factor, left[e], right[e])
 
 
 # --- one row's nodes, and all trees at once ---------------------------------------------------------------
@@ -652,32 +417,14 @@ def class_distances_of_row(table: ShareTable, row: OfOneRow, held: HeldNodes, ap
 
 
 @kernel
-def cost_distances_of_row(table: ShareTable, costs: Float32s, row: OfOneRow, held: HeldNodes, apart: Floats) -> None:
-    """apart[root[t] + l] = sum_kl C_kl p_k p'_l: see `cost_of`."""
-    one, other = np.empty(costs.shape[0]), np.empty(costs.shape[0])
-    for tree in row.trees:
-        start, own = table.tree_start[tree], row.root[tree]
-        for k in range(costs.shape[0]):
-            one[k] = share_of(table, start + row.ends[tree], k)
-        for node in held.nodes[held.start[tree] : held.start[tree + 1]]:
-            for k in range(costs.shape[0]):
-                other[k] = share_of(table, start + node, k)
-            apart[own + node] = cost_of(one, other, costs)
-
-
-@kernel
 def spread_distances_of_row(
     tree_start: Ints, means: Floats, spreads: Floats, factor: float, row: OfOneRow, held: HeldNodes, apart: Floats
 ) -> None:
-    """apart[root[t] + l] = factor (||m - m'||^2 + (s + s')), as in `spread_distances`."""
+    """apart[root[t] + l] = `spread_distance` of the row's node and the held one."""
     for tree in row.trees:
         start, own = tree_start[tree], row.root[tree]
-        end = start + row.ends[tree]
         for node in held.nodes[held.start[tree] : held.start[tree + 1]]:
-            square = 0.0
-            for q in range(means.shape[1]):
-                square += (means[end, q] - means[start + node, q]) ** 2
-            apart[own + node] = factor * (square + (spreads[end] + spreads[start + node]))
+            apart[own + node] = spread_distance(means, spreads, factor, start + row.ends[tree], start + node)
 
 
 @kernel
@@ -702,43 +449,6 @@ def add_laid_distances(
                     square[j] += (mean - others[j]) ** 2
         for j in range(total.shape[0]):
             total[j] += factor * (square[j] + (spread + of_rows[j]))
-
-
-@kernel
-def mean_of_row(
-    tree_start: Ints,
-    groups: AllGroups,
-    distances: Float32s,
-    offset: float,
-    row: OfOneRow,
-    held: HeldNodes,
-    apart: Floats,
-) -> None:
-    """apart[root[t] + l] = offset + mean of z_ij: see `mean_between`."""
-    one = np.empty(1, np.int64)
-    for tree in row.trees:
-        own, one[0] = row.root[tree], row.ends[tree]
-        start = groups.start[tree_start[tree] + tree : tree_start[tree + 1] + tree + 1]
-        of_tree = slice(groups.first[tree], groups.first[tree + 1])
-        nodes = held.nodes[held.start[tree] : held.start[tree + 1]].astype(np.int64)
-        means = np.empty((1, nodes.shape[0]))
-        mean_between(start, groups.rows[of_tree], groups.weights[of_tree], distances, one, nodes, means)
-        for e in range(nodes.shape[0]):
-            apart[own + nodes[e]] = means[0, e] + offset
-
-
-@kernel
-def triangles_of_row(
-    tree_start: Ints, numbers: Int32s, ends: Ints, triangles: Floats, row: OfOneRow, held: HeldNodes, apart: Floats
-) -> None:
-    """apart[root[t] + l] = the entry of the tree's triangle for both leaves."""
-    for tree in row.trees:
-        start, own = tree_start[tree], row.root[tree]
-        triangle, one = triangles[ends[tree] : ends[tree + 1]], np.int64(numbers[start + row.ends[tree]])
-        for node in held.nodes[held.start[tree] : held.start[tree + 1]]:
-            other = np.int64(numbers[start + node])
-            low, high = min(one, other), max(one, other)
-            apart[own + node] = triangle[high * (high + 1) // 2 + low]
 
 
 @kernel

@@ -11,11 +11,13 @@ Lengths are stored, not offsets, so merging is concatenation. The order is that 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.forest.estimates import ESTIMATES
 from distforest.forest.forest import FURTHER_ARRAYS, Forest
@@ -23,11 +25,13 @@ from distforest.forest.graph_leaves import GRAPH_ARRAYS
 from distforest.forest.leaf_kinds import KeepsLeafDistances
 from distforest.forest.leaves import COSTS
 from distforest.forest.target_leaves import TAUGHT_TARGETS
-from distforest.forest.tree_spans import MERGED, TreeSpan
 from distforest.sources.row_kinds import input_in_words
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Meaning
+
+MERGED = "merged"
+"""The entry of a merged forest's provenance: the spans of its trees, and what tells its data."""
 
 REPEATED = (*FURTHER_ARRAYS, *GRAPH_ARRAYS, "distances", COSTS, TAUGHT_TARGETS)
 """Arrays of a forest that repeat its inputs, and come from no tree."""
@@ -39,6 +43,48 @@ DROPPED = ("data_sha256", "fingerprint", "chosen_cut", "grown_by", ESTIMATES)
 """Entries of the provenance that hold for a single fit."""
 
 MERGEABLE = "forests of the same data and parameters are merged"
+
+
+@dataclass(frozen=True, order=True)
+class TreeSpan:
+    """Trees first to last of a seed."""
+
+    seed: int
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        return f"trees {self.first} to {self.last} of seed {self.seed}"
+
+    def overlaps(self, other: TreeSpan) -> bool:
+        """Whether a tree is in both."""
+        return self.seed == other.seed and self.first <= other.last and other.first <= self.last
+
+    @property
+    def entry(self) -> dict[str, int]:
+        """The span as the provenance holds it."""
+        return {"seed": self.seed, "first": self.first, "last": self.last}
+
+
+def merged_in_words(provenance: Mapping[str, Any]) -> str:
+    """Which forests were merged, in words; empty if none were.
+
+    Examples
+    --------
+    >>> trees = [{"seed": 0, "first": 0, "last": 9}, {"seed": 4, "first": 0, "last": 99}]
+    >>> merged_in_words({"merged": {"trees": trees}})
+    '2 forests: trees 0 to 9 of seed 0, trees 0 to 99 of seed 4'
+    """
+    entry = provenance.get(MERGED)
+    found = entry.get("trees") if isinstance(entry, dict) else None
+    if not isinstance(found, list):
+        return ""
+    told = [
+        f"trees {own.get('first')} to {own.get('last')} of seed {own.get('seed')}"
+        for own in found
+        if isinstance(own, dict)
+    ]
+    return f"{counted(len(told), 'forest')}: {', '.join(told)}"
 
 
 def merged(forests: Sequence[Forest]) -> Forest:
@@ -69,10 +115,13 @@ def merged(forests: Sequence[Forest]) -> Forest:
     forests, spans = [forests[place] for place in order], [spans[place] for place in order]
     for other in forests[1:]:
         _check_meaning(forests[0].meaning, other.meaning)
-        _check_weights(forests[0], other)
         _check_data(forests[0], other)
         _check_columns(forests[0], other)
-    _check_apart([span for own in spans for span in own])
+    for span, another in combinations([span for own in spans for span in own], 2):
+        if span.overlaps(another):
+            both = TreeSpan(span.seed, max(span.first, another.first), min(span.last, another.last))
+            cure = "they would count twice; grow one of the forests with another seed, or grow on (`warm_start`)"
+            raise InputError(f"{MERGEABLE}: {both} are in two of them; {cure}")
     arrays, meaning = _arrays(forests), _meaning(forests)
     named = next((one.schema for one in forests if one.schema is not None and one.schema.is_named), forests[0].schema)
     return Forest.of(meaning, arrays, _provenance(forests, spans)).with_schema(named)
@@ -90,16 +139,6 @@ def spans_of(forest: Forest) -> list[TreeSpan]:
     if sum(span.last - span.first + 1 for span in found) != forest.n_trees:
         raise InputError(f"{MERGEABLE}: the provenance of a merged forest does not tell its {forest.n_trees} trees")
     return found
-
-
-def _check_apart(spans: Sequence[TreeSpan]) -> None:
-    """Refuse trees that occur twice, which would count twice; raises InputError."""
-    for place, span in enumerate(spans):
-        for earlier in spans[:place]:
-            if span.overlaps(earlier):
-                both = TreeSpan(span.seed, max(span.first, earlier.first), min(span.last, earlier.last))
-                cure = "they would count twice; grow one of the forests with another seed, or grow on (`warm_start`)"
-                raise InputError(f"{MERGEABLE}: {both} are in two of them; {cure}")
 
 
 def _check_meaning(one: Meaning, other: Meaning) -> None:
@@ -121,18 +160,11 @@ def _check_meaning(one: Meaning, other: Meaning) -> None:
         )
 
 
-def _check_weights(one: Forest, other: Forest) -> None:
-    """Refuse forests whose training rows count differently; raises InputError."""
-    if one.sample_weight is None or other.sample_weight is None:
-        if one.sample_weight is not other.sample_weight:
-            cure = "fit both with the same weights, or both without"
-            raise InputError(f"{MERGEABLE}, found one with sample weights and one without; {cure}")
-    elif not np.array_equal(one.sample_weight, other.sample_weight):
-        raise InputError(f"{MERGEABLE}, found other sample weights in them; fit both with the same weights")
-
-
 def _check_data(one: Forest, other: Forest) -> None:
-    """Refuse forests of other data or of another version of the growth; raises InputError."""
+    """Refuse forests of other data, other sample weights or another version of the growth; raises InputError."""
+    weights, others = one.sample_weight, other.sample_weight
+    if weights is not others and (weights is None or others is None or not np.array_equal(weights, others)):
+        raise InputError(f"{MERGEABLE}, found other sample weights in them; fit both with the same weights")
     growths = [own.provenance.get("versions", {}).get("growth") for own in (one, other)]
     if growths[0] != growths[1]:
         raise InputError(f"{MERGEABLE}, found version {growths[0]} of the growth beside {growths[1]}; grow both by one")
@@ -164,10 +196,10 @@ def _difference(name: str, one: object, other: object, forest: Forest) -> str:
         return f"{name} {one} beside {other}"
     differing = sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
     rows, is_asked = forest.meaning.rows.to_dict(), "similarity" in forest.provenance
-    words = {key: input_in_words(key, rows, is_asked=is_asked) for key in differing}
-    told = "; ".join(f"{words[key]} of sha256 {one.get(key)} beside {other.get(key)}" for key in differing)
-    asked = " (a function within a budget is asked for other pairs with each seed)" if "distances" in differing else ""
-    return f"{told}{asked}"
+    return "; ".join(
+        f"{input_in_words(key, rows, is_asked=is_asked)} of sha256 {one.get(key)} beside {other.get(key)}"
+        for key in differing
+    )
 
 
 def data_told(provenance: Mapping[str, Any]) -> dict[str, object]:

@@ -18,15 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from distforest.errors import ArtifactError
-from distforest.forest.held_nodes import HeldNodes, OfOneRow, apart_by_tree
-from distforest.forest.leaves import (
-    LeafDistances,
-    Members,
-    drawn_weights,
-    expect,
-    leaves_per_tree,
-    triangle_size,
-)
+from distforest.forest.leaves import LeafTable, drawn_weights, expect
+from distforest.forest.members import LeafDistances, Members, leaves_per_tree, triangle_size
 from distforest.forest.node_sums import add_up_children, parents
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
@@ -34,6 +27,7 @@ from distforest.sources.source import Float32s, Floats, Int32s, Ints
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from distforest.forest.held_nodes import HeldNodes, OfOneRow
     from distforest.forest.table import NodeTable
 
 
@@ -213,7 +207,7 @@ class ObservedMembers(Members):
 
     def between(self, tree: int, left: Ints, right: Ints) -> Floats:
         """The distances of all of ``left`` and ``right``."""
-        return self.pairs(tree, np.repeat(left, len(right)), np.tile(right, len(left))).reshape(len(left), len(right))
+        return LeafTable.between(self, tree, left, right)
 
     def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:
         """The distances pair by pair."""
@@ -229,7 +223,12 @@ class ObservedMembers(Members):
 
     def from_row(self, row: OfOneRow, held: HeldNodes, apart: Floats) -> None:
         """The distances of one row's nodes."""
-        apart_by_tree(self, row, held, apart)
+        LeafTable.from_row(self, row, held, apart)
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether one row's distances take little time: they do not, as the rows of each node are found anew."""
+        return False
 
     def lineage(self, tree: int) -> Lineage:
         """The in-bag rows of each node of a tree."""

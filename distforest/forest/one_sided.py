@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from distforest.forest.leaves import drawn_weights, group
+from distforest.forest.leaves import drawn_weights
+from distforest.forest.members import group
 from distforest.forest.scoring import between_nodes, distance, telling_trees
 from distforest.jit import kernel
 

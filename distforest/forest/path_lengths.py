@@ -1,8 +1,8 @@
-"""Path lengths: how far from the root a row ends, in a forest of random splits.
+"""Leaf tables of forests without a ground truth: whether two rows share a leaf, and how far from the root a row ends.
 
-Rows that lack a value stay where they are, so fewer reach the leaves than of a complete matrix, and these are alone
-sooner. Their number is no sign of how odd they are. So a node counts as many rows as it would hold if those that
-stayed above it had gone on as the others did (`complete_rows`).
+Rows that lack a value stay where they are, so fewer reach the leaves of a forest of random splits than of a complete
+matrix, and these are alone sooner. Their number is no sign of how odd they are. So a node counts as many rows as it
+would hold if those that stayed above it had gone on as the others did (`complete_rows`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from distforest.forest.same_leaf import SameLeaf
+from distforest.forest.leaves import LeafTable
 from distforest.jit import kernel
 from distforest.sources.source import Floats, Int32s, Ints
 
@@ -39,6 +39,25 @@ def usual_length(n_rows: Ints | Floats) -> Floats:
     usual: Floats = 2.0 * (np.log(m - 1.0) + EULER - (m - 1.0) / m)
     of_three = 2.0 * (np.log(2.0) + EULER - 2.0 / 3.0)
     return np.where(np.asarray(n_rows) >= 3, usual, np.interp(n_rows, (1.0, 2.0, 3.0), (0.0, 1.0, of_three)))
+
+
+@dataclass(frozen=True)
+class SameLeaf(LeafTable):
+    """The distance of two nodes is 0 if they are the same, else 1, so a forest's distance is 1 - proximity."""
+
+    table: NodeTable
+    kind: str = "same_leaf"
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """No arrays."""
+        return {}
+
+    def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:  # noqa: ARG002  (the same in every tree)
+        """1[l != l'], pair by pair."""
+        return (left != right).astype(np.float64)
+
+    def check(self) -> None:
+        """Nothing to check: there are no arrays."""
 
 
 @dataclass(frozen=True)

@@ -279,31 +279,6 @@ def sparse_proximity(
     return matrix
 
 
-def proximity_blocks(
-    left: Int32s, right: Int32s | LeafIndex, block_rows: int = ROWS_OF_PROXIMITIES
-) -> Iterator[tuple[slice, scipy.sparse.csr_matrix]]:
-    """The sparse matrix of all proximities, one block of rows at a time, so that it is never held whole.
-
-    Parameters
-    ----------
-    left, right
-        Nodes of the rows, as for `proximity`.
-    block_rows
-        Number of rows in a block.
-
-    Yields
-    ------
-    slice, csr_matrix
-        The rows of ``left`` in the block, and their proximities as of `sparse_proximity`, shape (n_block, n_right).
-    """
-    index = _indexed(left, right, 1)
-    room = _Room(index)
-    for rows in _blocks(left.shape[1], block_rows):
-        block = _Stack()
-        block.put(0, room.listed(left[:, rows]))
-        yield rows, block.matrix(index.n_rows)
-
-
 class _Lists(NamedTuple):
     """Proximities that are not 0, row by row, and the rows that they belong to; ``end`` begins with 0."""
 

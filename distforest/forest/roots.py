@@ -17,16 +17,11 @@ if TYPE_CHECKING:
     from distforest.sources.source import Int32s, Ints
 
 FOLLOWS = {
-    "class_counts": "every distance is the same, and every prediction",
-    "means": "every distance is the same, and every prediction",
-    "taught_targets": "every distance is the same, and every prediction",
+    **dict.fromkeys(("class_counts", "means", "taught_targets"), "every distance is the same, and every prediction"),
+    **dict.fromkeys(("leaf_distances", "members", "graph", "votes"), "every distance is the same"),
     NEAREST: "every distance is the same, and the most similar of all objects votes",
-    "leaf_distances": "every distance is the same",
-    "members": "every distance is the same",
-    "graph": "every distance is the same",
     "same_leaf": "every distance is 0",
     "path_lengths": "every score is the same, and every distance is 0",
-    "votes": "every distance is the same",
     "ranks": "every similarity is the same",
 }
 """The consequence of no tree having a cut, by the kind of leaf table, or for votes of training objects."""

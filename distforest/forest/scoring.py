@@ -23,13 +23,13 @@ from distforest.forest.held_nodes import (
     runs_of_trees,
 )
 from distforest.forest.leaf_index import by_row
-from distforest.forest.leaves import ClassCounts, LeafDistances, LeafTable, Means, Members, leaves_per_tree
+from distforest.forest.leaves import ClassCounts, LeafTable, Means
+from distforest.forest.members import Members, leaves_per_tree
 from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.observed_leaves import ObservedLeafDistances, ObservedMembers, share_of_pairs
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
-from distforest.forest.path_lengths import PathLengths
+from distforest.forest.path_lengths import PathLengths, SameLeaf
 from distforest.forest.proximities import check_n_neighbors, nearest, proximity
-from distforest.forest.same_leaf import SameLeaf
 from distforest.forest.table import route
 from distforest.forest.target_leaves import TargetMembers
 from distforest.jit import kernel
@@ -134,10 +134,8 @@ def indexed(forest: Forest, nodes: Int32s) -> Int32s | LeafIndex:
 
 
 def _goes_by_rows(forest: Forest, n_rows: int) -> bool:
-    """Whether so few rows are answered one by one; of tables that group a tree's rows for each, a single row is."""
-    table = forest.leaf_table
-    is_quick = isinstance(table, (ClassCounts, Means, LeafDistances)) or type(table) is Members
-    return n_rows <= (ROWS_ONE_BY_ONE if is_quick else min(1, ROWS_ONE_BY_ONE))
+    """Whether so few rows are answered one by one; of tables that are not quick a single row is."""
+    return n_rows <= (ROWS_ONE_BY_ONE if between_nodes(forest).is_quick else min(1, ROWS_ONE_BY_ONE))
 
 
 def _add_rows(forest: Forest, left: Int32s, right: Int32s, total: Floats) -> None:

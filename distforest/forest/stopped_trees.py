@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from distforest.forest.leaves import Members
+from distforest.forest.members import Members
 from distforest.forest.scoring import Predicting, between_nodes, telling_trees
 from distforest.jit import kernel
 from distforest.sources.source import offsets

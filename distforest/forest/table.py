@@ -8,14 +8,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distforest.amounts import counted
 from distforest.errors import ArtifactError
-from distforest.forest.block_walks import ALL_WANTED, walk_wanted
+from distforest.forest.block_walks import (
+    ALL_WANTED,
+    SparseSteps,
+    sparse_steps_of,
+    steps_on_twice,
+    walk_sparse,
+    walk_twice,
+    walk_wanted,
+)
 from distforest.forest.category_sets import (
     OTHERS_LEFT,
     OTHERS_RIGHT,
@@ -23,67 +31,36 @@ from distforest.forest.category_sets import (
     CategorySets,
     check_lists,
     send_categories,
-    side_of_category,
 )
-from distforest.forest.frontier import RIGHT, STAY, Frontier
-from distforest.forest.missing import send_by_halves, send_on, side_of_halves
-from distforest.forest.sparse_walks import route_sparse, walk_sparse
-from distforest.forest.tree_tops import tops_of
-from distforest.forest.walk_nodes import CHILD, COLUMN, IS_LEAF, THRESHOLD, preorder
+from distforest.forest.frontier import Frontier
+from distforest.forest.missing import send_by_halves, send_on
+from distforest.forest.sum_walks import SumNodes, route_array, route_sparse
 from distforest.forest.walks import (
+    CHILD,
+    COLUMN,
     COLUMN_BITS,
-    SparseSteps,
+    IS_LEAF,
+    THRESHOLD,
     WalkSteps,
     block_rows,
+    preorder,
     rounded_down,
-    sparse_steps_of,
+    tops_of,
     write_sets,
 )
-from distforest.forest.walks_twice import steps_on_twice, walk_twice
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, Source, offsets, runs
 from distforest.sources.sparse_features import SparseFeatures
 
 if TYPE_CHECKING:
-    from distforest.forest.tree_tops import TreeTops
-    from distforest.forest.walk_nodes import Children
+    from distforest.forest.walks import Children, TreeTops
 
 LEAF = -1
 """The child number of a node that has no children."""
 
 GATHERED_ROWS = 1 << 14
 """Rows that lack values and walk together; what is copied for them of all trees takes little memory."""
-
-
-class RoutedNodes(NamedTuple):
-    """The nodes as `route_array` reads them: arrays of `NodeTable`, with the places of roots and projections."""
-
-    tree_start: Ints
-    left: Int32s
-    right: Int32s
-    threshold: Floats
-    offset: Ints
-    columns: Int32s
-    weights: Floats
-
-
-class OnMissing(NamedTuple):
-    """Where a node sends a row that lacks a value (see `distforest.forest.missing`).
-
-    Attributes
-    ----------
-    goes_on
-        Whether it is sent to a child; if not, it stays in the node.
-    surrogate
-        Thresholds of the two halves of each projection, shape (N, 2); (0, 2) if none decides.
-    goes_right
-        Whether it goes right if it is sent on and no half decides, shape (N,).
-    """
-
-    goes_on: bool
-    surrogate: Floats
-    goes_right: NDArray[np.bool_]
 
 
 class PickledWithoutCaches:
@@ -212,19 +189,18 @@ class NodeTable(PickledWithoutCaches):
         return None if self.steps is None or self.steps.sets is not None else sparse_steps_of(self.steps)
 
     @property
-    def routed_nodes(self) -> RoutedNodes:
+    def sum_nodes(self) -> SumNodes:
         """The trees for any projections and rows."""
-        children = (self.tree_start, self.left, self.right)
-        return RoutedNodes(*children, self.threshold, self.offset, self.columns, self.weights)
+        surrogate = np.empty((0, 2)) if self.surrogate is None else self.surrogate
+        projections = (self.offset, self.columns.view(np.uint32), self.weights)
+        return SumNodes(self.left, self.right, self.threshold, *projections, self.goes_right, surrogate)
 
     @property
-    def on_missing(self) -> OnMissing:
-        """Where each node sends a row that lacks a value."""
+    def goes_right(self) -> NDArray[np.bool_]:
+        """Whether each node sends a row that lacks a value right, shape (N,); empty if the row stays in the node."""
         if self.missing_right is not None:
-            return OnMissing(True, np.empty((0, 2)), self.missing_right)
-        if self.surrogate is None:
-            return OnMissing(False, np.empty((0, 2)), self.right_is_larger)
-        return OnMissing(True, self.surrogate, self.right_is_larger)
+            return self.missing_right
+        return np.empty(0, np.bool_) if self.surrogate is None else self.right_is_larger
 
     def sending_on(self) -> NodeTable:
         """The table that sends on a row that lacks a value: the table itself if it has learned where.
@@ -250,6 +226,11 @@ class NodeTable(PickledWithoutCaches):
         if self.category_size is None or self.category_codes is None:
             return CategorySets(np.empty(0, np.int64), np.empty(0, np.uint16), np.empty(0, np.bool_))
         return CategorySets(offsets(self.category_size), self.category_codes, self.threshold == OTHERS_RIGHT)
+
+    @property
+    def sets_if_any(self) -> CategorySets | None:
+        """The categories of each node; None if no node cuts categories."""
+        return None if self.category_size is None else self.category_sets
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The table's arrays by name."""
@@ -299,15 +280,7 @@ class NodeTable(PickledWithoutCaches):
         fits = (self.tree_size > 0) & (self.tree_size <= len(self.left))
         _check_all(fits, "tree_size", "a tree has at least its root, and no more nodes than there are")
         size = sum(self.tree_size.tolist())  # a Python integer: a sum in int64 may wrap around
-        for name in ("left", "right", "threshold", "width", "gain", "n_rows"):
-            length = len(getattr(self, name))
-            if length != size:
-                raise ArtifactError(f"{name}: tree_size announces {counted(size, 'node')}, found {length}")
-        _check_all(self.width >= 0, "width", "the number of columns that a projection reads is not negative")
-        for name in ("columns", "weights"):
-            length, announced = len(getattr(self, name)), int(self.width.sum(dtype=np.int64))
-            if length != announced:
-                raise ArtifactError(f"{name}: width announces {counted(announced, 'entry', 'entries')}, found {length}")
+        self._check_lengths(size)
         number = np.arange(size) - np.repeat(self.tree_start[:-1], self.tree_size)
         limit = np.repeat(self.tree_size, self.tree_size)
         inner = ~self.is_leaf
@@ -322,30 +295,33 @@ class NodeTable(PickledWithoutCaches):
         for name in ("threshold", "weights", "gain"):
             _check_all(np.isfinite(getattr(self, name)), name, "values are finite")
         _check_all(self.n_rows >= 0, "n_rows", "weights are not negative")
-        self._check_on_missing(size)
-        self._check_chains(number)
-        self._check_categories(size, np.array(n_categories or (0,) * n_columns, np.int64))
-
-    def _check_on_missing(self, size: int) -> None:
-        """Refuse arrays by which rows are sent on that do not have an entry for each of ``size`` nodes."""
         if self.surrogate is not None and self.surrogate.shape != (size, 2):
             raise ArtifactError(f"surrogate: shape ({size}, 2) was expected, found {self.surrogate.shape}")
-        if self.missing_right is None:
-            return
-        if self.surrogate is not None:
-            raise ArtifactError("missing_right: a table with surrogates has none")
-        if len(self.missing_right) != size:
-            found = len(self.missing_right)
-            raise ArtifactError(f"missing_right: tree_size announces {counted(size, 'node')}, found {found}")
-        _check_all(~self.missing_right | ~self.is_leaf, "missing_right", "a leaf sends no row on")
+        if self.missing_right is not None:
+            if self.surrogate is not None:
+                raise ArtifactError("missing_right: a table with surrogates has none")
+            _check_all(~self.missing_right | ~self.is_leaf, "missing_right", "a leaf sends no row on")
+        if self.chain_head is not None:
+            self._check_chains(self.chain_head, number)
+        self._check_categories(size, np.array(n_categories or (0,) * n_columns, np.int64))
 
-    def _check_chains(self, number: Ints) -> None:
+    def _check_lengths(self, size: int) -> None:
+        """Refuse arrays that do not have an entry for each of ``size`` nodes, or for each that nodes announce."""
+        others = {"tree_size": None, "columns": self.width, "weights": self.width, "category_codes": self.category_size}
+        for name, array in self.arrays().items():
+            if name not in others and len(array) != size:
+                raise ArtifactError(f"{name}: tree_size announces {counted(size, 'node')}, found {len(array)}")
+        for name, sizes in others.items():
+            if sizes is None or name not in self.arrays():
+                continue
+            by, announced = "category_size" if name == "category_codes" else "width", int(sizes.sum(dtype=np.int64))
+            _check_all(sizes >= 0, by, "numbers of entries are not negative")
+            if len(getattr(self, name)) != announced:
+                found = f"found {len(getattr(self, name))}"
+                raise ArtifactError(f"{name}: {by} announces {counted(announced, 'entry', 'entries')}, {found}")
+
+    def _check_chains(self, head: Int32s, number: Ints) -> None:
         """Refuse heads that are none; ``number`` is that of each node within its tree."""
-        head = self.chain_head
-        if head is None:
-            return
-        if len(head) != len(number):
-            raise ArtifactError(f"chain_head: tree_size announces {counted(len(number), 'node')}, found {len(head)}")
         _check_all((head >= 0) & (head <= number), "chain_head", "a head comes before the nodes of its chain")
         own = np.arange(len(number)) - number + head
         _check_all(head[own] == head, "chain_head", "a head belongs to no other chain")
@@ -372,13 +348,6 @@ class NodeTable(PickledWithoutCaches):
             if own is not None or codes is not None or reads_categories.any():
                 raise ArtifactError(f"{'category_size' if own is None else 'category_codes'}: missing")
             return
-        if len(own) != size:
-            raise ArtifactError(f"category_size: tree_size announces {counted(size, 'node')}, found {len(own)}")
-        _check_all(own >= 0, "category_size", "the number of categories that a node lists is not negative")
-        announced = int(own.sum(dtype=np.int64))
-        if len(codes) != announced:
-            expected = f"category_size announces {counted(announced, 'code')}"
-            raise ArtifactError(f"category_codes: {expected}, found {len(codes)}")
         of_node = np.zeros(size, np.int64)
         of_node[node[reads_categories]] = n_categories[self.columns[reads_categories]]
         check_lists(own, codes, of_node)
@@ -428,11 +397,11 @@ def _route_otherwise(table: NodeTable, source: Source, rows: Int32s, wanted: NDA
     if isinstance(source, ArraySource):
         if table.steps is not None and source.values.dtype == np.float32:
             wanted = _walk_side_by_side(table, table.steps, source.values, rows, wanted, ends)
-        route_array(table.routed_nodes, table.on_missing, table.category_sets, source.values, rows, wanted, ends)
+        route_array(table.sum_nodes, table.sets_if_any, table.tree_start, source.values, rows, wanted, ends)
     elif isinstance(source, SparseFeatures) and table.sparse_steps is not None:
         walk_sparse(table.sparse_steps, table.tree_start, source.by_row, rows, wanted, ends)
     elif isinstance(source, SparseFeatures):
-        route_sparse(table.routed_nodes, source.shape[1], source.by_row, rows, wanted, ends)
+        route_sparse(table.sum_nodes, table.tree_start, source.shape[1], source.by_row, rows, wanted, ends)
     else:
         route_levels(table, source, rows, wanted, ends)
 
@@ -472,7 +441,7 @@ def end_at_heads(tree_start: Ints, chain_head: Int32s, ends: Int32s) -> None:
 
 def route_levels(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.bool_], ends: Int32s) -> None:
     """Route level by level over all trees at once, so that the source is read once per level; fills ``ends``."""
-    frontier, on_missing, sets = Frontier.roots(wanted.astype(np.int32)), table.on_missing, table.category_sets
+    frontier, goes_right, sets = Frontier.roots(wanted.astype(np.int32)), table.goes_right, table.category_sets
     while len(frontier.rows):
         here = frontier.place
         ends[frontier.tree[here], frontier.rows] = frontier.node[here]
@@ -483,57 +452,12 @@ def route_levels(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray
         side = frontier.sides(values, table.threshold[nodes])
         if table.surrogate is not None:
             send_by_halves(source, of_source, projections, table.surrogate[nodes], side)
-        if on_missing.goes_on:
-            send_on(frontier.starts, on_missing.goes_right[nodes], side)
+        if len(goes_right):
+            send_on(frontier.starts, goes_right[nodes], side)
         if len(sets.start):
             send_categories(frontier.starts, nodes, values, sets, side)
         children = frontier.descend(side, table.left[nodes], table.right[nodes])
         frontier, _ = children.take(children.sizes > 0)
-
-
-@kernel
-def route_array(
-    nodes: RoutedNodes,
-    on_missing: OnMissing,
-    sets: CategorySets,
-    values: Float32s,
-    rows: Int32s,
-    wanted: NDArray[np.bool_],
-    ends: Int32s,
-) -> None:
-    """Walk each row down each tree: the fused twin of `route_levels` for an array."""
-    tree_start, left, right, threshold, offset, columns, weights = nodes
-    goes_on, surrogate, goes_right = on_missing
-    has_sets = sets.start.shape[0] > 0
-    for tree in range(tree_start.shape[0] - 1):
-        root = tree_start[tree]
-        for r in range(rows.shape[0]):
-            if not wanted[tree, r]:
-                continue
-            node = 0
-            while left[root + node] >= 0:
-                value = 0.0
-                for e in range(offset[root + node], offset[root + node + 1]):
-                    value += weights[e] * values[rows[r], columns[e]]
-                if has_sets and sets.start[root + node + 1] > sets.start[root + node]:
-                    is_right = side_of_category(root + node, value, sets) == RIGHT
-                    node = right[root + node] if is_right else left[root + node]
-                elif value <= threshold[root + node]:
-                    node = left[root + node]
-                elif value > threshold[root + node]:
-                    node = right[root + node]
-                elif not goes_on:
-                    break
-                else:
-                    node = root + node
-                    is_right = goes_right[node]
-                    if surrogate.shape[0] > 0:
-                        terms = slice(offset[node], offset[node + 1])
-                        is_right = lacking_goes_right(
-                            values[rows[r]], columns[terms], weights[terms], surrogate[node], is_right
-                        )
-                    node = right[node] if is_right else left[node]
-            ends[tree, r] = node
 
 
 @kernel
@@ -545,16 +469,6 @@ def rows_lacking_values(values: Float32s, rows: Int32s, lacks: NDArray[np.bool_]
             if np.isnan(value):
                 lacks[r] = True
                 break
-
-
-@kernel
-def lacking_goes_right(row: Float32s, columns: Int32s, weights: Floats, surrogate: Floats, goes_right: bool) -> bool:
-    """Whether a row that lacks a value goes right: by a half of its projection, else by ``goes_right``."""
-    half = np.zeros(2)
-    for e in range(columns.shape[0]):
-        half[1 if weights[e] < 0.0 else 0] += abs(weights[e]) * row[columns[e]]
-    side = side_of_halves(half[0], half[1], surrogate)
-    return goes_right if side == STAY else side == RIGHT
 
 
 def n_roots_of(tree_size: Ints) -> int:

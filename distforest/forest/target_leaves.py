@@ -19,15 +19,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from distforest.errors import ArtifactError
-from distforest.forest.held_nodes import apart_by_tree
-from distforest.forest.leaves import add_means, check_members, drawn_weights, expect
+from distforest.forest.leaves import LeafTable, add_means, check_members, drawn_weights, expect
 from distforest.forest.observed_leaves import lineage_of
-from distforest.forest.table import PickledWithoutCaches
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints, offsets
 
 if TYPE_CHECKING:
-    from distforest.forest.held_nodes import HeldNodes, OfOneRow
     from distforest.forest.leaves import InBag
     from distforest.forest.table import NodeTable
 
@@ -47,7 +44,7 @@ class NodeTargets(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TargetMembers(PickledWithoutCaches):
+class TargetMembers(LeafTable):
     """The training targets; the rows of a node follow from the forest's ``leaves`` and ``in_bag``.
 
     Attributes
@@ -77,20 +74,12 @@ class TargetMembers(PickledWithoutCaches):
         weighted_medians(self._of_nodes(tree, some), medians)
         return medians[place][:, None]
 
-    def between(self, tree: int, left: Ints, right: Ints) -> Floats:
-        """Mean of |y - y'| over the members of all of ``left`` and ``right``."""
-        return self.pairs(tree, np.repeat(left, len(right)), np.tile(right, len(left))).reshape(len(left), len(right))
-
     def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:
         """Mean of |y - y'| over the members, pair by pair."""
         some, place = np.unique(np.concatenate([left, right]), return_inverse=True)
         means = np.empty(len(left))
         mean_differences(self._of_nodes(tree, some), place[: len(left)], place[len(left) :], means)
         return means
-
-    def from_row(self, row: OfOneRow, held: HeldNodes, apart: Floats) -> None:
-        """The distances of one row's nodes."""
-        apart_by_tree(self, row, held, apart)
 
     def add_outputs(self, nodes: Int32s, voters: Int32s, votes: Floats, total: Floats) -> None:
         """Add `outputs` of all trees, in their order: medians of leaves, which are kept, or of inner nodes, if any."""

@@ -1,33 +1,30 @@
-"""Whether a ground truth is the one that a forest was taught, as far as the forest tells.
+"""Check whether a ground truth is the one that a forest was taught, as far as the forest tells.
 
-A forest holds no ground truth beside its leaf tables, some of which keep the distances, links or targets of the
-training rows. Of the others the mean distances of leaves follow from a ground truth in one pass over its distances:
-with leaves l of tree t that count c_l, members k of weight w_k and mass m_l, ::
-
-    sum over leaves l' of c_l' d(l, l') = sum over members j of l of w_j / m_l (sum over k of s_tk z_kj),
-    s_tk = c_l(k) w_k / m_l(k)
-
-The left side is what the forest says, the right one what a ground truth does, for all trees t at once.
+Some leaf tables keep the distances, links or targets of the training rows, which are compared one by one. Class counts
+and means of leaves are computed again. Where only distances of leaves are kept, those of some trees are.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.forest.graph_leaves import GraphMembers
-from distforest.forest.leaves import Members, drawn_weights
+from distforest.forest.graph_leaves import GraphMembers, KeptLinks
+from distforest.forest.leaves import ClassCounts, Means
+from distforest.forest.members import Members
+from distforest.forest.node_sums import Moments, class_counts_of, describe
 from distforest.forest.observed_leaves import ObservedLeafDistances, ObservedMembers
-from distforest.forest.one_sided import rows_at_once, weighted_distances
+from distforest.forest.one_sided import rows_at_once
 from distforest.forest.scoring import between_nodes, telling_trees
 from distforest.forest.target_leaves import TargetMembers
 from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
+    from distforest.forest.leaves import LeafTable
     from distforest.sources.source import Floats, Ints
     from distforest.sources.truth import Truth
 
@@ -44,10 +41,10 @@ SUMS_TO_CHECK = 1 << 32
 def check_own_distances(forest: Forest, truth: Truth, name: str = "y") -> None:
     """Refuse a ground truth that is not the one of the forest's training rows, as far as the forest tells.
 
-    If the forest keeps the ground truth, as some kinds of leaf tables do, all of it is compared. Otherwise the mean
-    distances of leaves are, of all trees, or if there are many rows of as many as `SUMS_TO_CHECK` allows. So nothing is
-    known of a row that no tree drew, nor of the distance of two rows that no such tree drew together, nor of a change
-    that leaves all of these means as they are, but for a share `CLOSE_ENOUGH` of the largest one.
+    If the forest keeps the ground truth, as some kinds of leaf tables do, all of it is compared. Otherwise what leaves
+    keep is: class counts, means, or the mean distances of leaves, these of as many trees as `SUMS_TO_CHECK` allows. So
+    nothing is known of a row that no tree drew, nor of a change that leaves all means as they are, but for a share
+    `CLOSE_ENOUGH` of the largest one.
 
     Parameters
     ----------
@@ -65,21 +62,9 @@ def check_own_distances(forest: Forest, truth: Truth, name: str = "y") -> None:
     try:
         _check_kind(forest, truth)
         if not _keeps_this(forest, truth):
-            _check_means(forest, truth)
+            _check_leaves(forest, truth)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
-
-
-def tells_what_was_taught(forest: Forest) -> bool:
-    """Whether the means of its leaves tell labels or targets that a forest was taught from others.
-
-    The leaves of all drawn rows must be known, a row must have counted by its weight alone, and none may have stayed at
-    an inner node, as those do that lack a similarity.
-    """
-    if forest.leaves is None or forest.has_unrouted or getattr(forest.leaf_table, "class_weights", None) is not None:
-        return False
-    is_leaf = forest.table.is_leaf[forest.table.tree_start[:-1, None] + forest.training_nodes]
-    return bool((is_leaf | (forest.in_bag == 0)).all())
 
 
 def _check_kind(forest: Forest, truth: Truth) -> None:
@@ -124,33 +109,44 @@ def _check_same(kept: np.ndarray, given: np.ndarray, truth: Truth) -> None:
     _check_near(kept, given + np.float64(truth.offset), truth.offset, "a value")
 
 
-def _check_means(forest: Forest, truth: Truth) -> None:
-    """Refuse a ground truth by which the leaves of some trees have other mean distances; raises InputError."""
-    if truth.n_unobserved:
-        _check_observed_means(forest, truth)
-        return
-    between, trees = between_nodes(forest).between, checked_trees(forest)
-    for some in rows_at_once(len(trees), forest.n_training):
-        probes = [LeafProbe.of(forest, int(tree)) for tree in trees[some]]
-        shares = np.zeros((len(probes), forest.n_training))
-        for row, probe in zip(shares, probes, strict=True):
-            row[probe.drawn] = probe.of_leaf * probe.counts[probe.leaf]
-        to_all = weighted_distances(shares, truth, np.arange(forest.n_training))
-        for probe, own in zip(probes, to_all, strict=True):
-            by_truth = np.bincount(probe.leaf, probe.of_leaf * own[probe.drawn]).astype(np.float64)
-            blocks = rows_at_once(len(probe.nodes), len(probe.nodes))
-            of_leaves = [between(probe.tree, probe.nodes[rows], probe.nodes) @ probe.counts for rows in blocks]
-            _check_near(np.concatenate(of_leaves), by_truth, truth.offset, f"a mean of leaves of tree {probe.tree}")
+def _check_leaves(forest: Forest, truth: Truth) -> None:
+    """Refuse a ground truth from which other leaves follow."""
+    kept, table, leaves = forest.leaf_table, forest.table, forest.leaves
+    assert leaves is not None  # noqa: S101  (a forest over pairs was taught links, which are refused before)
+    weights = forest.in_bag if forest.sample_weight is None else forest.in_bag * forest.sample_weight
+    if isinstance(kept, ClassCounts):
+        labels, n_classes = truth.values, kept.n_outputs
+        if labels.max(initial=0) >= n_classes:
+            raise _other_truth("other classes")
+        if not np.array_equal(class_counts_of(table, leaves, weights, labels, n_classes), kept.class_counts):
+            raise _other_truth("other labels")
+        if kept.costs is not None and (truth.costs is None or not np.array_equal(kept.costs, truth.costs)):
+            raise _other_truth("other costs")
+    elif isinstance(kept, Means):
+        moments = Moments.zeros(len(table.left), kept.n_outputs)
+        if truth.values.shape[1:] != (kept.n_outputs,):
+            raise _other_truth(f"vectors of {counted(truth.values.shape[1], 'dimension')}")
+        describe(table.tree_start, table.left, table.right, leaves, weights, truth.values, moments)
+        for known, by_truth in zip(kept.means.T, moments.means.T, strict=True):
+            _check_near(known, by_truth, float(known.mean()), "the mean of a leaf")
+    else:
+        _check_distances(forest, truth)
 
 
-def _check_observed_means(forest: Forest, truth: Truth) -> None:
-    """Do the same where some distances are unobserved: each pair of leaves has a mean over others."""
-    of_rows = forest.training_nodes, forest.in_bag, truth.values, truth.offset, 0.0, forest.sample_weight
-    tables = between_nodes(forest), ObservedMembers(forest.table, *of_rows)
+def _check_distances(forest: Forest, truth: Truth) -> None:
+    """Refuse distances of training rows of which the leaves of some trees have other means."""
+    of_rows = forest.table, forest.training_nodes, forest.in_bag
+    taught: LeafTable
+    if truth.graph is not None:
+        links = KeptLinks(truth.graph.stored.indptr, truth.graph.stored.indices, truth.graph.values)
+        taught = GraphMembers(*of_rows, links, truth.graph.absent, truth.offset, forest.sample_weight)
+    else:
+        kind = ObservedMembers if truth.n_unobserved else Members
+        taught = kind(*of_rows, truth.values, truth.offset, 0.0, forest.sample_weight)
     for tree in np.intersect1d(checked_trees(forest), telling_trees(forest)).tolist():
         nodes = np.unique(forest.training_nodes[tree, forest.in_bag[tree] > 0]).astype(np.int64)
         for some in rows_at_once(len(nodes), len(nodes)):
-            known, by_truth = (table.between(tree, nodes[some], nodes) for table in tables)
+            known, by_truth = (table.between(tree, nodes[some], nodes) for table in (between_nodes(forest), taught))
             _check_near(known, by_truth, truth.offset, f"a mean of leaves of tree {tree}")
 
 
@@ -171,37 +167,6 @@ def _check_near(known: Floats, by_truth: Floats, offset: float, what: str) -> No
 
 def _other_truth(found: str) -> InputError:
     return InputError(f"what the forest was taught was expected, as in the fit, found something else: {found}")
-
-
-class LeafProbe(NamedTuple):
-    """The leaves of a tree, which count by random weights, so that no two ground truths agree by chance.
-
-    Attributes
-    ----------
-    tree, nodes
-        The tree, and the numbers of its leaves that drew rows, shape (n_leaves,).
-    drawn, leaf, of_leaf
-        The rows that it drew, the place of the leaf of each in ``nodes``, and its share of that leaf's weight.
-    counts
-        How much each leaf counts, shape (n_leaves,), 1 in all.
-    """
-
-    tree: int
-    nodes: Ints
-    drawn: Ints
-    leaf: Ints
-    of_leaf: Floats
-    counts: Floats
-
-    @classmethod
-    def of(cls, forest: Forest, tree: int) -> LeafProbe:
-        """The leaves of a tree of the forest."""
-        weights = drawn_weights(forest.in_bag, forest.sample_weight, tree).astype(np.float64)
-        drawn = np.flatnonzero(weights)
-        nodes, leaf = np.unique(forest.training_nodes[tree, drawn], return_inverse=True)
-        counts = np.random.default_rng(tree).random(len(nodes))
-        of_leaf = weights[drawn] / np.bincount(leaf, weights[drawn])[leaf]
-        return cls(tree, nodes.astype(np.int64), drawn, leaf, of_leaf, counts / counts.sum())
 
 
 def checked_trees(forest: Forest) -> Ints:

@@ -1,8 +1,16 @@
 """How rows walk down trees that read single columns, all rows of a block side by side.
 
+A node with children takes 16 bytes, so that a step costs one access to memory. Nodes are in preorder, a left child
+directly after its parent, so that every other step stays within a cache line. Leaves are not stored: the child number
+of a leaf is `IS_LEAF` plus its number in the table.
+
 All rows of a block take a step before the first takes the next one, so that they wait for memory together. From a node
 a row goes to ``child[value > threshold]``, which is an address and not a branch, because half of all branches would be
 mispredicted.
+
+Near the root many rows stand at one node. In the top of a tree its numbers are read once, and the processor compares a
+column of a block of rows with the threshold, several rows in one instruction. A row that stands elsewhere stays. So a
+node of a top costs each row the same, whether it meets the node or not, and is worth it where many do.
 
 A node that cuts categories has bits in place of its threshold, one for each of the first `MASK_BITS` codes: whether it
 goes right. If the node lists a greater code, the place of more such bits stands there, or, where these would take much
@@ -11,21 +19,24 @@ more room than the list, the node's number in the table, and the list is searche
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distforest.forest.category_sets import CategoryCodes, CategorySets, side_of_category
 from distforest.forest.frontier import RIGHT
-from distforest.forest.walk_nodes import CHILD, COLUMN, IS_LEAF, THRESHOLD
 from distforest.jit import borrowing, fetch, kernel
 from distforest.sources.schema import MAX_CATEGORIES
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, offsets
 
-if TYPE_CHECKING:
-    from distforest.forest.tree_tops import TreeTops
-    from distforest.forest.walk_nodes import Children, WalkNodes
+WalkNodes = NDArray[np.uint32]
+Children = NDArray[np.uint32]
+THRESHOLD, COLUMN, CHILD = np.arange(3, dtype=np.uint32)
+"""Places of a node's four numbers: threshold (bits of a float32), column, and where its two children begin."""
+
+IS_LEAF = np.uint32(1 << 31)
+"""The bit that marks a child as a leaf; the other bits are its number in the table."""
 
 MASK_BITS = 32
 """Number of codes that have a bit in a node that cuts categories."""
@@ -57,10 +68,71 @@ FEW_WALKERS = 64
 FETCHED_NUMBERS = 1 << 17
 """So many numbers of nodes, half a MiB, are too many for the processor's cache: a row's next node is prefetched."""
 
+TOP_SHARE = 1 / 16
+"""The share of a tree's training rows that reached a node of its top."""
+
+COST_OF_NODE, COST_OF_COLUMN = 0.1, 0.35
+"""What a node of a top and a column that is laid out cost a row, in steps of a row that walks by itself: measured."""
+
+FEWEST_FOR_TOPS = 64
+"""Fewer rows walk by themselves from the root on."""
+
+ROWS_IN_TOP = 1 << 10
+"""Rows that go through the top of a tree together: where they stand stays in the processor's first cache."""
+
+ROWS_LAID_OUT = 64
+"""Rows whose columns are laid out together."""
+
 
 def block_rows(n_columns: int) -> int:
     """Number of rows in a block, which walks down all trees before the next one does."""
     return max(SMALLEST_BLOCK, WALKED_VALUES // n_columns)
+
+
+class TreeTops(NamedTuple):
+    """The nodes of the tops of some trees, a parent before its children.
+
+    Attributes
+    ----------
+    start
+        Where the nodes of each tree's top begin, shape (n_trees + 1,).
+    place
+        The places of the nodes among those of the walk, shape (n,).
+    slot
+        The place of each node's column in ``columns``, shape (n,).
+    columns
+        The columns that the nodes read.
+    """
+
+    start: Ints
+    place: Children
+    slot: NDArray[np.uint32]
+    columns: NDArray[np.uint32]
+
+
+def tops_of(n_trees: int, tree: Ints, share: Floats, place: Children, columns: NDArray[np.uint32]) -> TreeTops:
+    """The tops of trees, or none where they would cost more than they save.
+
+    Parameters
+    ----------
+    n_trees
+        Number of trees.
+    tree
+        The tree of each node that may be in a top, ascending and a parent before its children, shape (n,).
+    share
+        The share of the tree's training rows that reached the node, shape (n,).
+    place
+        The place of the node among those of the walk, shape (n,).
+    columns
+        The column that the node reads, shape (n,).
+    """
+    is_top = share >= TOP_SHARE
+    used, slot = np.unique(columns[is_top], return_inverse=True)
+    if share[is_top].sum() <= COST_OF_NODE * is_top.sum() + COST_OF_COLUMN * len(used):
+        none = np.empty(0, np.uint32)
+        return TreeTops(np.zeros(n_trees + 1, np.int64), none, none, none)
+    start = offsets(np.bincount(tree[is_top], minlength=n_trees))
+    return TreeTops(start, place[is_top], slot.astype(np.uint32), used)
 
 
 class WalkSets(NamedTuple):
@@ -136,34 +208,26 @@ def rounded_down(thresholds: Floats) -> Float32s:
     return np.where(nearest > thresholds, np.nextafter(nearest, np.float32(-np.inf)), nearest)
 
 
-class SparseSteps(NamedTuple):
-    """The same for rows of sparse features, of which only the columns that some node reads are written out.
+@kernel
+def preorder(tree_start: Ints, left: Int32s, right: Int32s) -> Children:
+    """child[node] = 4 times the number of nodes with children before it in preorder; for a leaf `IS_LEAF` + node.
 
-    Attributes
-    ----------
-    steps
-        The trees; in place of a column its slot.
-    slot
-        The place of each column among those that are read, -1 for the others, shape (n,); columns after these are not.
-    n_slots
-        Number of columns that are read.
+    A node with two parents, or with none, makes the table no tree, but does no harm: one is met once, the other never.
     """
-
-    steps: WalkSteps
-    slot: Int32s
-    n_slots: int
-
-
-def sparse_steps_of(steps: WalkSteps) -> SparseSteps:
-    """The trees of ``steps``, which cut no categories, for rows of sparse features."""
-    columns = steps.nodes[COLUMN::4]
-    is_read = np.zeros(int(columns.max(initial=0)) + 1, np.bool_)
-    is_read[columns] = True
-    slot = np.where(is_read, np.cumsum(is_read) - 1, -1).astype(np.int32)
-    nodes = steps.nodes.copy()
-    nodes[COLUMN::4] = slot[columns]
-    tops = steps.tops._replace(columns=slot[steps.tops.columns].astype(np.uint32))
-    return SparseSteps(steps._replace(nodes=nodes, tops=tops), slot, int(is_read.sum()))
+    child, waiting = np.arange(left.shape[0]).astype(np.uint32) | IS_LEAF, np.empty(left.shape[0], np.int64)
+    n_met = 0
+    for tree in range(tree_start.shape[0] - 1):
+        root, n_waiting = tree_start[tree], 1
+        waiting[0] = root
+        while n_waiting > 0:
+            n_waiting -= 1
+            node = waiting[n_waiting]
+            if left[node] >= 0 and child[node] >= IS_LEAF:
+                child[node] = 4 * n_met
+                n_met += 1
+                waiting[n_waiting], waiting[n_waiting + 1] = root + right[node], root + left[node]
+                n_waiting += 2
+    return child
 
 
 @borrowing
@@ -239,3 +303,36 @@ def walk_on(
             else:  # the last row continues in its place
                 n -= 1
                 live[place] = live[n]
+
+
+@kernel
+def lay_columns(values: Float32s, rows: Int32s, columns: NDArray[np.uint32], laid: Float32s) -> None:
+    """laid[c, r] = values[rows[r], columns[c]]; four columns at a time, of which the last may be the same ones."""
+    cells, width, rows = values.reshape(-1), np.uint64(values.shape[1]), rows.view(np.uint32)
+    numbers, last = columns.astype(np.uint64), columns.shape[0] - 1
+    for first in range(0, rows.shape[0], ROWS_LAID_OUT):
+        end = min(first + ROWS_LAID_OUT, rows.shape[0])
+        for c in range(0, last + 1, 4):
+            d, e, f = min(c + 1, last), min(c + 2, last), min(c + 3, last)
+            of_c, of_d, of_e, of_f = laid[c], laid[d], laid[e], laid[f]
+            at_c, at_d, at_e, at_f = numbers[c], numbers[d], numbers[e], numbers[f]
+            for r in range(first, end):
+                row = np.uint64(rows[r]) * width
+                of_c[r], of_d[r] = cells[row + at_c], cells[row + at_d]
+                of_e[r], of_f[r] = cells[row + at_e], cells[row + at_f]
+
+
+@kernel
+def step_through_top(nodes: WalkNodes, tops: TreeTops, tree: int, laid: Float32s, at: Children) -> None:
+    """at[r] = where row r stands after the top of a tree, if it stood at the root: see `TreeTops`."""
+    thresholds = nodes.view(np.float32)
+    begin, end = tops.start[tree], tops.start[tree + 1]
+    for first in range(0, at.shape[0], ROWS_IN_TOP):
+        here = at[first : first + ROWS_IN_TOP]
+        for node in range(begin, end):
+            place, values = tops.place[node], laid[tops.slot[node], first : first + ROWS_IN_TOP]
+            threshold, left = thresholds[place + THRESHOLD], nodes[place + CHILD]
+            right = nodes[place + CHILD + np.uint32(1)]
+            for r in range(here.shape[0]):
+                child = right if values[r] > threshold else left
+                here[r] = child if here[r] == place else here[r]

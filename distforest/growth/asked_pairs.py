@@ -110,42 +110,32 @@ def near_pairs(leaves: Int32s, known: Ints, count: int, seed: int) -> Ints:
 
 def least_pairs(leaves: Int32s, keys: Keys, known: Ints, count: int) -> Ints:
     """The unknown pairs with the smallest numbers: see the module; ``keys`` are the streams of the trees."""
-    groups = [_grouped(own) for own in leaves]
-    sizes = [np.diff(group.starts) for group in groups]
-    n_numbers = sum(int((size * (size - 1) // 2).sum()) for size in sizes)
+    groups, n_numbers = list[LeafRows](), 0
+    for own in leaves:
+        rows = np.flatnonzero(own >= 0).astype(np.int32)
+        rows = rows[np.argsort(own[rows], kind="stable")]
+        sizes = np.bincount(own[rows])
+        groups.append(LeafRows(offsets(sizes), rows))
+        n_numbers += int((sizes * (sizes - 1) // 2).sum())
     limit = min(1.0, COLLECTED * (count + 100) / n_numbers) if n_numbers else 1.0
     while True:
-        codes, least = _below(groups, keys, leaves.shape[1], limit)
+        drawn = [_below(group, key, leaves.shape[1], limit) for group, key in zip(groups, keys, strict=True)]
+        codes, numbers = (np.concatenate(of_trees) for of_trees in zip(*drawn, strict=True))
+        order = np.lexsort((numbers, codes))
+        codes, first = np.unique(codes[order], return_index=True)
         unknown = ~np.isin(codes, known, assume_unique=True)
-        codes, least = codes[unknown], least[unknown]
+        codes, least = codes[unknown], numbers[order][first][unknown]
         if len(codes) >= count or limit == 1.0:
-            order = np.lexsort((codes, least))[:count]
-            return np.sort(codes[order])
+            return np.sort(codes[np.lexsort((codes, least))[:count]])
         limit = min(1.0, 4.0 * limit)
 
 
-def _grouped(leaves: Int32s) -> LeafRows:
-    """The rows of each leaf, without those in none."""
-    rows = np.flatnonzero(leaves >= 0).astype(np.int32)
-    rows = rows[np.argsort(leaves[rows], kind="stable")]
-    return LeafRows(offsets(np.bincount(leaves[rows])), rows)
-
-
-def _below(groups: list[LeafRows], keys: Keys, n_rows: int, limit: float) -> tuple[Ints, Floats]:
-    """The codes of all pairs with a number below a limit, ascending, and the least number of each."""
-    found_codes, found_numbers = [], []
-    for group, key in zip(groups, keys, strict=True):
-        nothing = np.empty(0, np.int64), np.empty(0)
-        n = draw_numbers(group.starts, group.rows, key, n_rows, limit, *nothing)
-        codes, numbers = np.empty(n, np.int64), np.empty(n)
-        draw_numbers(group.starts, group.rows, key, n_rows, limit, codes, numbers)
-        found_codes.append(codes)
-        found_numbers.append(numbers)
-    codes, numbers = np.concatenate(found_codes), np.concatenate(found_numbers)
-    order = np.lexsort((numbers, codes))
-    codes, numbers = codes[order], numbers[order]
-    is_least = np.r_[True, codes[1:] != codes[:-1]] if len(codes) else np.empty(0, np.bool_)
-    return codes[is_least], numbers[is_least]
+def _below(group: LeafRows, key: np.uint64, n_rows: int, limit: float) -> tuple[Ints, Floats]:
+    """The codes of all pairs of a tree with a number below a limit, and these numbers."""
+    n = draw_numbers(group.starts, group.rows, key, n_rows, limit, np.empty(0, np.int64), np.empty(0))
+    codes, numbers = np.empty(n, np.int64), np.empty(n)
+    draw_numbers(group.starts, group.rows, key, n_rows, limit, codes, numbers)
+    return codes, numbers
 
 
 @kernel

@@ -68,7 +68,8 @@ class ChainGrowth(Growth):
         """The candidate of the largest gain of each node, the first of equals."""
         assert isinstance(criterion, Gini)  # noqa: S101  (exemplars are of classes)
         n, min_leaf = frontier.n_nodes, self.limits.min_samples_leaf
-        best = Best.none(drawn, frontier)
+        none, child = np.zeros(len(drawn.columns), np.bool_), np.full(len(frontier.rows), STAYS, np.int8)
+        best = Best(drawn, none, np.zeros(n, np.int32), np.full(n, NO_CUT), child)
         for k in range(drawn.width):
             candidate = np.full(n, k, np.int32)
             parted = part_by_exemplars(
@@ -90,13 +91,6 @@ class Best(NamedTuple):
     candidate: Int32s
     gain: Floats
     child: NDArray[np.int8]
-
-    @classmethod
-    def none(cls, drawn: Projections, frontier: Frontier) -> Best:
-        """No candidate for any node."""
-        n = frontier.n_nodes
-        child = np.full(len(frontier.rows), STAYS, np.int8)
-        return cls(drawn, np.zeros(len(drawn.columns), np.bool_), np.zeros(n, np.int32), np.full(n, NO_CUT), child)
 
     def exemplars(self, which: NDArray[np.bool_]) -> Projections:
         """The exemplars that are kept of the best candidates of some nodes, as projections of width 1."""
@@ -137,7 +131,9 @@ class ChainLevels(Levels):
         n_further = size * (size - 1) // 2 - 1
         further = numbered(self.next_node, tree, n_further)
         first = numbered(self.next_node, tree, size)
-        links = ChainLinks.room(int(n_further.sum() + len(size)))
+        n_links = int(n_further.sum() + len(size))
+        left, right = np.empty((2, n_links), np.int32)
+        links = ChainLinks(left, right, np.empty((n_links, 2), np.int32))
         link_exemplars(offsets(size), splits.columns, further, first, links)
         is_head = np.zeros(len(links.left), np.bool_)
         is_head[offsets(n_further + 1)[:-1]] = True
@@ -180,12 +176,6 @@ class ChainLinks(NamedTuple):
     left: Int32s
     right: Int32s
     columns: Int32s
-
-    @classmethod
-    def room(cls, n: int) -> ChainLinks:
-        """Room for ``n`` nodes."""
-        left, right = np.empty((2, n), np.int32)
-        return cls(left, right, np.empty((n, 2), np.int32))
 
     def some(self, which: NDArray[np.bool_]) -> ChainLinks:
         """The nodes that are True in ``which``."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -277,40 +276,26 @@ class Growth:
                 return
             yield attempt, np.flatnonzero(~is_cut), uncut, rows
 
-    def _drawn(self, frontier: Frontier, keys: Keys, attempt: int) -> tuple[Projections, bool]:
-        """The candidates of an attempt, or of all that are left where nodes are few; also whether none are left."""
-        on = self._draws_on
-        if on is not None and frontier.n_nodes * on.n_columns <= DRAWN_AT_ONCE:
-            return on.rest(frontier, keys, attempt), True
-        return self.draw(frontier, keys, attempt), False
-
-    def _tried(self, criterion: Criterion, windows: Windows) -> tuple[Cuts, Floats]:
-        """The cuts by the first candidates that have one, and the values on these."""
-        if self._searches_on is not None:
-            return self._searches_on.in_turn(self.source, criterion, windows, self.limits)
-        return self.search(self.source, criterion, windows.frontier, windows.projections, self.limits)
-
-    @cached_property
-    def _searches_on(self) -> SearchesOn | None:
-        """The search, if it takes the candidates of several attempts."""
-        return self.search if isinstance(self.search, SearchesOn) else None
-
-    @cached_property
-    def _draws_on(self) -> DrawsOn | None:
-        """The draw, if it and the search take several attempts at once."""
-        return self.draw if self._searches_on is not None and isinstance(self.draw, DrawsOn) else None
-
-    def _search_slab(self, frontier: Frontier, keys: NDArray[np.uint64], criterion: Criterion) -> Splits:
+    def _search_slab(self, frontier: Frontier, keys: Keys, criterion: Criterion) -> Splits:
         is_cut = np.zeros(frontier.n_nodes, np.bool_)
         threshold, gain = np.zeros(frontier.n_nodes), np.zeros(frontier.n_nodes)
         side, missing = np.empty(len(frontier.rows), np.int8), np.empty(frontier.n_nodes, np.int8)
         chosen: list[tuple[Ints, Projections]] = []
+        search: Any = self.search
+        search_on = search if isinstance(search, SearchesOn) else None
+        draw_on = self.draw if search_on is not None and isinstance(self.draw, DrawsOn) else None
         for attempt, places, uncut, rows in self._attempts(frontier, is_cut):
-            projections, is_last = self._drawn(uncut, keys[places], attempt)
+            is_last = draw_on is not None and uncut.n_nodes * draw_on.n_columns <= DRAWN_AT_ONCE
+            draw = draw_on.rest if draw_on is not None and is_last else self.draw
+            projections = draw(uncut, keys[places], attempt)
             if not projections.width:
                 break
             judge = criterion.attempted(keys[places], attempt)
-            cuts, values = self._tried(judge, Windows(uncut, projections, self.draw.width))
+            if search_on is not None:
+                windows = Windows(uncut, projections, self.draw.width)
+                cuts, values = search_on.in_turn(self.source, judge, windows, self.limits)
+            else:
+                cuts, values = search(self.source, judge, uncut, projections, self.limits)
             side[rows] = uncut.sides(values, cuts.threshold)  # of no meaning in nodes without a cut
             has = cuts.candidate >= 0
             threshold[places], gain[places], missing[places] = cuts.threshold, cuts.gain, cuts.missing

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.forest.chosen_cut import EXEMPLARS, ZERO
+from distforest.forest.chosen_cut import BEST, EXEMPLARS, ZERO
 from distforest.forest.forest import Meaning
 from distforest.forest.leaf_kinds import (
     NEAREST,
@@ -49,10 +49,11 @@ from distforest.growth.draws.objects import Exemplars, FeatureSubsets, TwoObject
 from distforest.growth.draws.varying_columns import VaryingColumns
 from distforest.growth.grower import Growth
 from distforest.growth.isolation import RandomCut, TwoAtRandom
-from distforest.growth.pairs.methods import OverPairs, check_pair_parameters, pair_columns, rfd, tree_rank
+from distforest.growth.pairs.methods import OverPairs, pair_columns, rfd, tree_rank
 from distforest.growth.pairs.problem import PairProblem
 from distforest.growth.parameters import (
     AUTO,
+    FRESH,
     ISOLATION_PARAMETERS,
     KEPT,
     RFD_PARAMETERS,
@@ -71,7 +72,7 @@ from distforest.growth.parameters import (
 from distforest.growth.passes import Passes
 from distforest.growth.problem import Data, Problem, Sampling
 from distforest.growth.row_blocks import check_by_passes
-from distforest.growth.sample_weights import GENERAL, OF_DISTANCES, Draws, SampleWeights
+from distforest.growth.sample_weights import GENERAL, OF_DISTANCES, Draws, SampleWeights, least
 from distforest.growth.taught import Judging, Untaught, taught_by
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
@@ -122,7 +123,6 @@ class Method:
     # for a method over pairs of points, instead of a draw: makes what grows trees over pairs
     over_pairs: Callable[[Data, Params, int, Callable[[int], int]], OverPairs] | None = None
     in_specs: bool = True  # whether a job's spec may name it
-    weighs_rows: bool = False  # whether rows may have weights
 
 
 def _columns_of_features(data: Data, source: Source, params: Params, seed: int) -> Draw:
@@ -187,39 +187,31 @@ def _beside_categories(criterion: TwoClusters, draw: Draw, data: Data, n_categor
 
 
 def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> Draw:
-    truth = Disagreement(
-        data.truth.astype(np.float64).reshape(data.n_rows, -1)[:, 0], data.truth_kind == TruthKind.LABELS
-    )
+    targets = data.truth.astype(np.float64).reshape(data.n_rows, -1)[:, 0]
+    truth = Disagreement(targets, data.truth_kind == TruthKind.LABELS)
     n_pairs, n_columns = int(params["n_pairs"]), int(params["n_columns"])
-    if not isinstance(data.rows, Features):
-        landmarks = _landmarks(data, params, truth, seed)
-        measures = _measures(data)
-        kept = keeps_pairs(params, len(measures.reached))
-        if params["cut"] == EXEMPLARS:
-            n_classes = _n_classes_of_exemplars(data)
-            return Exemplars(truth.targets, n_classes, n_pairs, landmarks=landmarks, kept=kept, measures=measures)
+    if isinstance(data.rows, Features):
+        others = {"n_columns": (1,), "n_landmarks": (None,), "voting": (SHARE,), "cut": (BEST, ZERO)}
+        for name, values in {"pairing": (FRESH, None), **others}.items():
+            if params[name] not in values:
+                found = f"{name}={params[name]!r}"
+                raise InputError(f"{found} compares given similarities, and feature_subsets has none; leave it out")
+        return FeatureSubsets(data.array, truth, n_pairs)
+    if data.sample_weights is None or params["n_landmarks"] is None:
+        landmarks = landmarks_of(params["n_landmarks"], targets, truth.by_class, seed)
+    else:  # drawn from the objects of positive weight
+        present = data.sample_weights.present.astype(np.int32)
+        some = landmarks_of(params["n_landmarks"], targets[present], truth.by_class, seed)
+        landmarks = Landmarks.of(present[some.rows], data.n_rows)
+    measures = _measures(data)
+    kept = keeps_pairs(params, len(measures.reached))
+    if params["cut"] != EXEMPLARS:
         return TwoObjects(source, truth, n_pairs, n_columns, landmarks=landmarks, kept=kept, measures=measures)
-    refused = {
-        "pairing": (params["pairing"] == KEPT, "keeps objects whose similarities are known"),
-        "n_columns": (n_columns > 1, "averages similarities"),
-        "n_landmarks": (params["n_landmarks"] is not None, "chooses the objects to which there are similarities"),
-        "voting": (params["voting"] != SHARE, "compares similarities"),
-        "cut": (params["cut"] == EXEMPLARS, "asks which object is most similar"),
-    }
-    for name, (is_refused, why) in refused.items():
-        if is_refused:
-            raise InputError(f"{name}={params[name]!r} {why}, and feature_subsets has none; leave it out")
-    return FeatureSubsets(data.array, truth, n_pairs)
-
-
-def _n_classes_of_exemplars(data: Data) -> int:
-    """The number of classes; raises InputError if the data have none."""
-    if data.truth_kind != TruthKind.LABELS:
-        raise InputError(
-            f"cut={EXEMPLARS!r} compares one object of each class; it goes with labels, found {data.truth_kind}; name "
-            f"the cut 'best' or {ZERO!r}"
-        )
-    return len(data.classes or ())
+    if not truth.by_class:
+        found = f"found {data.truth_kind}; name the cut {BEST!r} or {ZERO!r}"
+        raise InputError(f"cut={EXEMPLARS!r} compares one object of each class; it goes with labels, {found}")
+    n_classes = len(data.classes or ())
+    return Exemplars(targets, n_classes, n_pairs, landmarks=landmarks, kept=kept, measures=measures)
 
 
 def _measures(data: Data) -> Measures:
@@ -231,18 +223,10 @@ def _measures(data: Data) -> Measures:
     return Measures.of(data.n_rows, weights, of_distances)
 
 
-def _unit(data: Data) -> int:
-    """The in-bag weight that counts as one row."""
-    return 1 if data.sample_weights is None else data.sample_weights.unit
-
-
-def _landmarks(data: Data, params: Params, truth: Disagreement, seed: int) -> Landmarks:
-    """The landmarks, drawn from the objects of positive weight."""
-    if data.sample_weights is None or params["n_landmarks"] is None:
-        return landmarks_of(params["n_landmarks"], truth.targets, truth.by_class, seed)
-    present = data.sample_weights.present.astype(np.int32)
-    found = landmarks_of(params["n_landmarks"], truth.targets[present], truth.by_class, seed)
-    return Landmarks.of(present[found.rows], data.n_rows)
+def _random_cuts(data: Data, _params: Params) -> tuple[Criterion, KeepsNothing]:
+    """Cuts that nothing judges; leaves keep the weight that counts as one row."""
+    unit = 1 if data.sample_weights is None else data.sample_weights.unit
+    return RandomCut(), KeepsNothing("path_lengths", unit)
 
 
 _ROWS = (
@@ -255,25 +239,9 @@ _ROWS = (
         ),
         SMERF_PARAMETERS,
         _columns_of_features,
-        weighs_rows=True,
     ),
-    Method(
-        "simforest",
-        "similarity",
-        (TruthKind.LABELS, TruthKind.TARGETS),
-        SIMFOREST_PARAMETERS,
-        _pairs_of_objects,
-        weighs_rows=True,
-    ),
-    Method(
-        "urerf",
-        "features",
-        (TruthKind.NOTHING,),
-        URERF_PARAMETERS,
-        _columns_of_features,
-        _two_clusters,
-        weighs_rows=True,
-    ),
+    Method("simforest", "similarity", (TruthKind.LABELS, TruthKind.TARGETS), SIMFOREST_PARAMETERS, _pairs_of_objects),
+    Method("urerf", "features", (TruthKind.NOTHING,), URERF_PARAMETERS, _columns_of_features, _two_clusters),
     Method(
         "isolation",
         "similarity",
@@ -282,19 +250,11 @@ _ROWS = (
         lambda data, source, _params, _seed: TwoAtRandom(
             source, measures=_measures(data), weighted=data.sample_weights is not None
         ),
-        lambda data, _params: (RandomCut(), KeepsNothing("path_lengths", _unit(data))),
+        _random_cuts,
         in_specs=False,
-        weighs_rows=True,
     ),
-    Method("rfd", "points", (TruthKind.LABELS, TruthKind.LINKS), RFD_PARAMETERS, over_pairs=rfd, weighs_rows=True),
-    Method(
-        "treerank",
-        "points",
-        (TruthKind.LABELS, TruthKind.LINKS),
-        TREERANK_PARAMETERS,
-        over_pairs=tree_rank,
-        weighs_rows=True,
-    ),
+    Method("rfd", "points", (TruthKind.LABELS, TruthKind.LINKS), RFD_PARAMETERS, over_pairs=rfd),
+    Method("treerank", "points", (TruthKind.LABELS, TruthKind.LINKS), TREERANK_PARAMETERS, over_pairs=tree_rank),
 )
 METHODS = {method.name: method for method in _ROWS}
 
@@ -456,42 +416,33 @@ def weights_of_rows(
     return SampleWeights.of(weights, Draws(draws.n_draws, draws.replace), bounds)
 
 
+CONTRADICTIONS: tuple[tuple[str, object, str, Mapping[str, tuple[object, ...]]], ...] = (
+    ("criterion", MCLUST_BIC, "finds its own splits", {"splitter": ("best",)}),
+    ("voting", NEAREST, "gives no vote out of bag", {"oob_score": (False,), "cut": (BEST, ZERO, EXEMPLARS)}),
+    ("cut", EXEMPLARS, "compares one object of each class, and no two sides", WITHOUT_SIDES),
+    ("pairing", KEPT, "keeps pairs, and those of landmarks are fresh", {"n_landmarks": (None,)}),
+    ("oob_score", True, "needs points that a tree has not drawn", {"resample": ("points",)}),
+    ("leafrank", "linear", "reads differences and middles of points", {"region": ("diagonal",)}),
+    (
+        *("max_bins", None, "splits single columns"),
+        {"feature_combinations": (1.0,), "splitter": ("best",), "feature_weights": (None,)},
+    ),
+)
+"""Parameters with a value (None: any but None), what it does, and the values of other parameters that go with it."""
+
+
 def check_together(params: Params) -> None:
     """Refuse parameters that contradict each other, whatever the data; raises InputError."""
-    if params.get("criterion") == MCLUST_BIC and params["splitter"] != "best":
-        raise InputError("criterion='mclust_bic' finds its own splits; it goes with splitter='best'")
-    if params.get("voting") == NEAREST and params["oob_score"]:
-        why = "the training objects of a leaf vote, an object itself among them, so there is no vote out of bag"
-        raise InputError(f"voting={NEAREST!r} does not go with oob_score=True: {why}; validate with held-out objects")
-    if params.get("voting") == NEAREST and params.get("cut") == AUTO:
-        raise InputError(f"voting={NEAREST!r} has no vote out of bag, by which cut={AUTO!r} could choose; name the cut")
-    if params.get("cut") == EXEMPLARS:
-        _check_exemplars(params)
-    if params.get("pairing") == KEPT and params["n_landmarks"] is not None:
-        raise InputError(f"pairing={KEPT!r} does not go with n_landmarks, whose pairs are fresh; leave one of them out")
-    if "resample" in params or "region" in params:
-        check_pair_parameters(params)
-        return
-    if params.get("max_bins") is None:
-        return
-    wanted = {"feature_combinations": 1.0, "splitter": "best", "feature_weights": None}
-    for name, value in wanted.items():
-        if params[name] != value:
-            raise InputError(f"max_bins splits single columns; it goes with {name}={value!r}, found {params[name]!r}")
-
-
-def _check_exemplars(params: Params) -> None:
-    """Refuse parameters that do not go with exemplars; raises InputError."""
-    reasons = {
-        "n_columns": "averages objects on the two sides of a pair",
-        "on_missing": "sends an object to one side of a pair",
-    }
-    for name, why in reasons.items():
-        if params[name] not in WITHOUT_SIDES[name]:
-            cure = f"leave {name} out, or give another cut"
-            raise InputError(
-                f"{name}={params[name]!r} {why}, and cut={EXEMPLARS!r} has one object of each class; {cure}"
-            )
+    for name, value, what, others in CONTRADICTIONS:
+        found = params.get(name)
+        if found is None or value not in {None, found}:
+            continue
+        for other, allowed in others.items():
+            if other in params and params[other] not in allowed:
+                goes = " or ".join(map(repr, allowed))
+                raise InputError(
+                    f"{name}={found!r} {what}; it goes with {other}={goes}, found {other}={params[other]!r}"
+                )
 
 
 def problem(method: Method, data: Data, params: Params, seed: int, passes: Passes | None = None) -> Bound:
@@ -524,8 +475,6 @@ def problem(method: Method, data: Data, params: Params, seed: int, passes: Passe
     params = with_max_features(with_defaults_of_pairs(params, data), data.truth_kind)
     check_together(params)
     assert params.get("cut") != AUTO  # noqa: S101  (chosen before, by `distforest.growth.cuts.trial_cuts`)
-    if data.sample_weights is not None and not method.weighs_rows:
-        raise InputError(f"{method.name} knows no weights of rows, found sample_weight; leave it out")
     if data.truth_kind not in method.truth_kinds:
         raise InputError(f"{method.name} learns from {' or '.join(method.truth_kinds)}, found {data.truth_kind}")
     if data.truth_kind != TruthKind.LINKS and len(data.truth) != data.n_rows:
@@ -658,7 +607,7 @@ def _limits(params: Params, rows: Sampling) -> Limits:
     limits = Limits(**limits_among(params))
     if (weights := rows.sample_weights) is None:
         return limits
-    split, leaf = weights.least(limits.min_samples_split, 3), weights.least(limits.min_samples_leaf, 2)
+    split, leaf = least(weights.unit, limits.min_samples_split, 3), least(weights.unit, limits.min_samples_leaf, 2)
     return replace(limits, min_samples_split=split, min_samples_leaf=leaf)
 
 

@@ -541,18 +541,13 @@ def answer_of_pack(pack: PackOfNodes) -> AnswerOfPack:
     return AnswerOfPack(pack.n_cut, len(pack.nodes.frontier.rows))
 
 
-def written_of_pack(pack: PackOfNodes) -> tuple[WrittenNodes, ...]:
-    """All levels of a pack that is finished."""
-    return pack.written
-
-
-def table_of_tree(decisions: Sequence[Decision], packs: Sequence[Sequence[WrittenNodes]]) -> NodeTable:
-    """The node table of a tree, with thresholds of codes.
+def table_of_tree(decisions: Sequence[Decision], packs: Sequence[PackOfNodes]) -> NodeTable:
+    """The node table of a tree whose packs are finished, with thresholds of codes.
 
     Children are numbered in the order of the nodes from which they come, so their numbers follow from which are cut.
     """
     of_parts = [decision.written for decision in decisions if len(decision.written.node)]
-    written, whole = [*of_parts, *(own for pack in packs for own in pack)], Levels(1)
+    written, whole = [*of_parts, *(own for pack in packs for own in pack.written)], Levels(1)
     for own in written:
         whole.ragged += own.levels.ragged
         whole.category_codes += own.levels.category_codes

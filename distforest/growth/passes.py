@@ -44,7 +44,7 @@ from distforest.growth.row_blocks import (
     dense,
     no_sums_of,
 )
-from distforest.growth.row_room import BLOCK_SHARE, FLOAT_BYTES, RowRoom, TableRoom, room_of
+from distforest.growth.row_room import BLOCK_SHARE, FLOAT_BYTES, room_of
 from distforest.sources.arrays import release_pages
 from distforest.sources.mapped_rows import MappedRows
 from distforest.sources.scratch import is_locked
@@ -258,7 +258,7 @@ class _Tree:
         self.growth, self.passes = growth.of_trees(tree), passes
         self.rows = block_of_growth(growth)
         self.room = room_of(growth, self.rows.truth)
-        if isinstance(self.room, RowRoom):
+        if not self.room.in_bins:
             self.growth = replace(self.growth, held=self.room.width * self.room.candidate_bytes // FLOAT_BYTES)
         self.rows_in_memory = max(1, self.room.rows_in_memory(passes.budget))
         self._none = self.rows.slice(0, 0)._replace(numbers=np.empty(0, np.int32), weights=np.empty(0, np.int32))
@@ -371,8 +371,7 @@ class _LargeNode:
 
     def descend(self, tree: _Tree, depth: int) -> list[_Pack | _LargeNode]:
         """Cut the node by passes, and write its rows to its children; returns these."""
-        by_values = isinstance(tree.room, RowRoom)
-        cut = self._cut_by_values(tree, depth) if by_values else self._cut_by_sums(tree, depth)
+        cut = self._cut_by_sums(tree, depth) if tree.room.in_bins else self._cut_by_values(tree, depth)
         children, first = [tree.new_rows(), tree.new_rows()], 0
         for block in self.rows.blocks(tree.block_rows):
             if cut is None:
@@ -388,7 +387,7 @@ class _LargeNode:
     def _cut_by_sums(self, tree: _Tree, depth: int) -> Cut | None:
         """Cut the node by the sums of its rows over codes, and write it down; None if it is a leaf."""
         growth, rows = tree.growth, self.rows
-        held = tree.room.held(tree.passes.budget, rows.n_rows) if isinstance(tree.room, TableRoom) else 1
+        held = tree.room.held(tree.passes.budget, rows.n_rows)
 
         def sums_of(columns: Int32s) -> Iterator[tuple[Ints, TableSums]]:
             """All numbers are summed in the first pass, and in each one as many columns of categories as fit."""
@@ -423,7 +422,7 @@ class _LargeNode:
             rows.field("weights", 0, n),
         )
         criterion = criterion_over(growth.criterion, rows.field("truth", 0, n), source.values, source)
-        held = tree.room.held(tree.passes.budget, n) if isinstance(tree.room, RowRoom) else 1
+        held = tree.room.held(tree.passes.budget, n)
         search = InTurn(held, growth.search if isinstance(growth.search, CategorySearch) else None)
         growth = replace(growth, source=source, criterion=criterion, search=search)
         below = descend_level(frontier, depth, PartingByCuts(growth, tree.tree, tree.written), growth.watch)

@@ -18,15 +18,15 @@ from distforest.growth.grower import Growth
 from distforest.growth.passes import Passes, grow_by_passes
 from distforest.growth.rng import bootstrap, bootstrap_part, subsample
 from distforest.growth.row_blocks import gains_by_node, grow_by_node, truth_of_rows
-from distforest.growth.row_room import CodeRoom, RowRoom, TableRoom, room_of
+from distforest.growth.row_room import RowRoom, room_of
 from distforest.growth.sample_weights import MOST_OF_TREE, Draws
 from distforest.growth.taught import Untaught
 from distforest.sources.arrays import ArraySource, release_pages, row_blocks
 from distforest.sources.binned import BinnedSource
 from distforest.sources.binned_table import BinnedTable, Bins
 from distforest.sources.lazy.source import LazySource, lazy_sources
+from distforest.sources.mapped_rows import spans
 from distforest.sources.point_pairs import PairColumns
-from distforest.sources.resident import spans
 from distforest.sources.row_kinds import Features, is_built_in, is_given
 from distforest.sources.side_by_side import SideBySide
 from distforest.sources.source import Source
@@ -315,12 +315,12 @@ class Problem:
         return self.growth.held or self.growth.draw.width
 
     @property
-    def room(self) -> RowRoom | TableRoom | None:
+    def room(self) -> RowRoom | None:
         """What a row takes if trees grow by passes over features or categories as they are; None if they do not."""
         if self.passes is None or self.data.is_of_distances:
             return None
         room = room_of(self.growth, truth_of_rows(self.growth))
-        return None if isinstance(room, CodeRoom) else room
+        return None if room.in_bins and room.categories is None else room
 
     @property
     def most_leaves(self) -> int:

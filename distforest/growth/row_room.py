@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -94,12 +94,14 @@ class CategorySizes:
         """Those of a growth; None if all columns hold numbers."""
         if growth.n_categories is None:
             return None
-        criterion = judge_of_sides(growth.criterion)
-        of_vectors = {"n_dimensions": criterion.fixed.shape[1]} if isinstance(criterion, Variance) else {}
-        if isinstance(criterion, ClassCosts):
-            of_vectors = {"n_dimensions": RANKED_BY_COSTS}
-        n_classes = criterion.n_classes if isinstance(criterion, Gini) else None
-        return cls(*sizes_of(growth.n_categories), n_classes, **of_vectors)
+        criterion, n_classes, n_dimensions = judge_of_sides(growth.criterion), None, 1
+        if isinstance(criterion, Gini):
+            n_classes = criterion.n_classes
+        elif isinstance(criterion, Variance):
+            n_dimensions = criterion.fixed.shape[1]
+        elif isinstance(criterion, ClassCosts):
+            n_dimensions = RANKED_BY_COSTS
+        return cls(*sizes_of(growth.n_categories), n_classes, n_dimensions)
 
     @property
     def ranked_bytes(self) -> int:
@@ -133,53 +135,24 @@ def sizes_of(n_categories: Int32s | tuple[int, ...]) -> tuple[int, int]:
     return int((sizes > 0).sum()), int(sizes.max(initial=0))
 
 
-def room_of(growth: Growth, truth: np.ndarray) -> RowRoom | TableRoom | CodeRoom:
+def room_of(growth: Growth, truth: np.ndarray) -> RowRoom:
     """The room of the rows of a growth, whose ``truth`` has an entry for each of them."""
-    if isinstance(growth.source, ArraySource):
-        return RowRoom.of(growth, truth)
-    known, sizes = (growth.source.shape[1], bytes_of_truth(truth)), CategorySizes.of(growth)
-    return CodeRoom(*known) if sizes is None else TableRoom(*known, growth.draw.width, sizes)
-
-
-def bytes_of_truth(truth: np.ndarray) -> int:
-    """Bytes of the truth of a row."""
-    return truth.dtype.itemsize * int(np.prod(truth.shape[1:]))
-
-
-@dataclass(frozen=True)
-class CodeRoom:
-    """What a row of codes of bins takes.
-
-    Attributes
-    ----------
-    n_columns
-        Number of features.
-    truth_bytes
-        Bytes of its truth.
-
-    Examples
-    --------
-    >>> room = CodeRoom(n_columns=50, truth_bytes=4)
-    >>> room.bytes_on_disk, room.rows_in_memory(10**6)
-    (62, 8474)
-    """
-
-    n_columns: int
-    truth_bytes: int
-
-    @property
-    def bytes_on_disk(self) -> int:
-        """Its codes, its truth, its weight and its number."""
-        return self.n_columns + self.truth_bytes + WEIGHT_BYTES + NUMBER_BYTES
-
-    def rows_in_memory(self, budget: int) -> int:
-        """How many rows fit into a budget while their nodes are finished."""
-        return budget // (self.bytes_on_disk + FINISHING_BYTES)
+    criterion, sizes = growth.criterion, CategorySizes.of(growth)
+    truth_bytes = truth.dtype.itemsize * int(np.prod(truth.shape[1:]))
+    room = RowRoom(growth.source.shape[1], truth_bytes, growth.draw.width, sizes)
+    if not isinstance(growth.source, ArraySource):
+        return replace(room, in_bins=True)
+    if isinstance(criterion, TwoClusters):
+        n_witnesses = 0 if criterion.witnesses is None else criterion.witnesses.n_witnesses
+        by_some = criterion.at_random and growth.limits.min_samples_leaf == 1
+        return replace(room, n_witnesses=n_witnesses, by_some=by_some)
+    is_of_costs = isinstance(judge_of_sides(criterion), ClassCosts)
+    return replace(room, at_random=isinstance(criterion, AtRandom), of_costs=is_of_costs)
 
 
 @dataclass(frozen=True)
-class TableRoom:
-    """What a row takes of which numbers are in bins, and categories as they are.
+class RowRoom:
+    """What a row takes whose features are read as they are, as float32, or whose numbers are in bins.
 
     Attributes
     ----------
@@ -190,11 +163,28 @@ class TableRoom:
     width
         Number of candidates of a node.
     categories
-        The categories.
+        The categories; None if all features are numbers.
+    in_bins
+        Whether numbers are in bins, beside categories as they are, and cuts follow from sums. All that comes next is
+        then of no meaning.
+    at_random, of_costs
+        Whether places of cuts are drawn; and whether costs of classes judge them.
+    n_witnesses
+        Number of witnesses of a node.
+    by_some
+        Whether some rows of a node judge its cuts.
 
     Examples
     --------
-    >>> room = TableRoom(50, 4, 7, CategorySizes(n_columns=10, most=1000, n_classes=2))
+    >>> room = RowRoom(n_columns=50, truth_bytes=4, width=7)
+    >>> room.bytes_on_disk, room.bytes_in_memory, room.most_rows(100 << 20)
+    (212, 374, 1207242)
+    >>> room.n_readings(1 << 30, 10**6), room.n_readings(100 << 20, 10**6)
+    (2, 6)
+    >>> room = RowRoom(50, 4, 7, in_bins=True)
+    >>> room.bytes_on_disk, room.rows_in_memory(10**6)
+    (62, 8474)
+    >>> room = RowRoom(50, 4, 7, CategorySizes(n_columns=10, most=1000, n_classes=2), in_bins=True)
     >>> room.bytes_on_disk, room.bytes_in_memory, room.held(1 << 20, 10**6), room.n_readings(1 << 20, 10**6)
     (102, 209, 7, 2)
     """
@@ -202,151 +192,53 @@ class TableRoom:
     n_columns: int
     truth_bytes: int
     width: int
-    categories: CategorySizes
-
-    @property
-    def stored_bytes(self) -> int:
-        """Bytes of its codes and categories in the files of all rows."""
-        return self.n_columns + FLOAT32_BYTES * self.categories.n_columns
-
-    @property
-    def bytes_on_disk(self) -> int:
-        """Its codes, its categories, its truth, its weight and its number."""
-        return self.stored_bytes + self.truth_bytes + WEIGHT_BYTES + NUMBER_BYTES
-
-    @property
-    def bytes_in_memory(self) -> int:
-        """All of it while rows of leaves are left out in a copy.
-
-        The search takes less: it merges rows, and holds one value of each (`distforest.growth.cuts.merged_rows`).
-        """
-        return self.bytes_on_disk * 3 // 2 + FINISHING_BYTES
-
-    @property
-    def _most_candidates(self) -> int:
-        """The most candidates of a node that are categories."""
-        return min(self.width, self.categories.n_columns)
-
-    @property
-    def ranked_bytes(self) -> int:
-        """Bytes while the categories of a column are put in order."""
-        return self.categories.ranked_bytes
-
-    def rows_in_memory(self, budget: int) -> int:
-        """How many rows fit into a budget while their nodes are finished."""
-        return max(0, budget - self.ranked_bytes) // self.bytes_in_memory
-
-    def _spare(self, budget: int) -> int:
-        """What is left of a budget for sums and merged rows."""
-        return budget - budget // BLOCK_SHARE - self.ranked_bytes
-
-    def held(self, budget: int, n_rows: int) -> int:
-        """Over how many columns of categories a node of ``n_rows`` may have sums at once, at least one."""
-        spare = self._spare(budget) - self.categories.merged_bytes(n_rows)
-        return max(1, min(self._most_candidates, spare // self.categories.sums_bytes))
-
-    def n_readings(self, budget: int, n_rows: int) -> int:
-        """How often the rows of a node of ``n_rows`` are read: for sums, and to move them to its children."""
-        return -(-self._most_candidates // self.held(budget, n_rows)) + 1
-
-    def used(self, budget: int, n_rows: int) -> int:
-        """How many bytes of a budget a tree of ``n_rows`` is likely to use, if cuts halve nodes.
-
-        They are more than the budget if the sums over one column do not fit into it.
-        """
-        in_memory = min(budget, _in_memory(self, budget, n_rows))
-        if n_rows <= self.rows_in_memory(budget):
-            return in_memory
-        sizes = self.categories
-        summed = self.ranked_bytes + sizes.merged_bytes(n_rows) + self.held(budget, n_rows) * sizes.sums_bytes
-        return max(in_memory, budget // BLOCK_SHARE + summed)
-
-    def most_rows(self, budget: int) -> int:
-        """The most rows of a node that fit into a budget: all, where the sums over a column of categories do."""
-        spare = self._spare(budget) - self.categories.sums_bytes
-        if spare >= self.categories.merged_bytes(NO_LIMIT):
-            return NO_LIMIT
-        return max(0, spare // MERGED_BYTES) if self.categories.n_classes is not None else 0
-
-
-@dataclass(frozen=True)
-class RowRoom:
-    """What a row of features of float32 takes.
-
-    Attributes
-    ----------
-    n_columns
-        Number of features.
-    truth_bytes
-        Bytes of its truth.
-    width
-        Number of candidates of a node.
-    candidate_bytes
-        Bytes for each candidate whose values are held.
-    n_witnesses
-        Number of witnesses of a node.
-    by_some
-        Whether some rows of a node judge its cuts.
-    categories
-        The categories; None if all features are numbers.
-    sorting_bytes
-        Bytes while the values of a candidate are put in order and scanned.
-
-    Examples
-    --------
-    >>> room = RowRoom(n_columns=50, truth_bytes=4, width=7)
-    >>> room.bytes_on_disk, room.bytes_in_memory, room.bytes_of_large, room.most_rows(100 << 20)
-    (212, 374, 76, 1207242)
-    """
-
-    n_columns: int
-    truth_bytes: int
-    width: int
-    candidate_bytes: int = FLOAT_BYTES
+    categories: CategorySizes | None = None
+    in_bins: bool = False
+    at_random: bool = False
+    of_costs: bool = False
     n_witnesses: int = 0
     by_some: bool = False
-    categories: CategorySizes | None = None
-    sorting_bytes: int = SORTING_BYTES
 
-    @classmethod
-    def of(cls, growth: Growth, truth: np.ndarray) -> Self:
-        """The room of the rows of a growth, whose ``truth`` has an entry for each of them."""
-        criterion, at_random = growth.criterion, isinstance(growth.criterion, AtRandom)
-        by_costs = isinstance(judge_of_sides(criterion), ClassCosts)
-        witnesses = criterion.witnesses if isinstance(criterion, TwoClusters) else None
-        return cls(
-            growth.source.shape[1],
-            bytes_of_truth(truth),
-            growth.draw.width,
-            (RANDOM_BYTES if at_random else FLOAT_BYTES) + (COST_BYTES if by_costs else 0),
-            0 if witnesses is None else witnesses.n_witnesses,
-            isinstance(criterion, TwoClusters) and criterion.at_random and growth.limits.min_samples_leaf == 1,
-            CategorySizes.of(growth),
-            SORTING_COSTS_BYTES if by_costs else SORTING_BYTES,
-        )
+    @property
+    def value_bytes(self) -> int:
+        """Bytes of its features, or of its codes and categories."""
+        if not self.in_bins:
+            return FLOAT32_BYTES * self.n_columns
+        return self.n_columns + FLOAT32_BYTES * (0 if self.categories is None else self.categories.n_columns)
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of it in files of all rows that are made once: none, as features are staged."""
-        return 0
+        """Bytes of it in files of all rows that are made once: none of features as they are, which are staged."""
+        return self.value_bytes if self.in_bins else 0
 
     @property
     def bytes_on_disk(self) -> int:
         """Its features, its truth, its weight and its number."""
-        return FLOAT32_BYTES * self.n_columns + self.truth_bytes + WEIGHT_BYTES + NUMBER_BYTES
+        return self.value_bytes + self.truth_bytes + WEIGHT_BYTES + NUMBER_BYTES
+
+    @property
+    def candidate_bytes(self) -> int:
+        """Bytes of it for each candidate whose values are held."""
+        return (RANDOM_BYTES if self.at_random else FLOAT_BYTES) + (COST_BYTES if self.of_costs else 0)
+
+    @property
+    def searched_bytes(self) -> int:
+        """Bytes of it beside its features and the values of candidates, while its node is searched."""
+        return FRONTIER_BYTES + (SORTING_COSTS_BYTES if self.of_costs else SORTING_BYTES)
 
     @property
     def bytes_in_memory(self) -> int:
-        """All of it while its node is searched in memory, or while rows of leaves are left out in a copy."""
-        held = min(self.width, 2) if self.by_some else self.width  # all rows judge where few have shown no cut
-        searched = self.bytes_on_disk + FRONTIER_BYTES + self.sorting_bytes + held * self.candidate_bytes
-        return max(searched, self.bytes_on_disk * 3 // 2 + FINISHING_BYTES)
+        """All of it while its node is searched in memory, or while rows of leaves are left out in a copy.
 
-    @property
-    def bytes_of_large(self) -> int:
-        """All but its features, while these are on disk and the values of one candidate are held."""
-        judged = self.truth_bytes + WITNESS_BYTES * self.n_witnesses + self.candidate_bytes
-        return FRONTIER_BYTES + self.sorting_bytes + judged
+        Searches over bins take less: they merge rows, and hold one value of each.
+        """
+        if self.in_bins and self.categories is None:
+            return self.bytes_on_disk + FINISHING_BYTES
+        copied = self.bytes_on_disk * 3 // 2 + FINISHING_BYTES
+        if self.in_bins:
+            return copied
+        held = min(self.width, 2) if self.by_some else self.width  # all rows judge where few have shown no cut
+        return max(self.bytes_on_disk + self.searched_bytes + held * self.candidate_bytes, copied)
 
     @property
     def ranked_bytes(self) -> int:
@@ -357,50 +249,54 @@ class RowRoom:
         """How many rows fit into a budget while their nodes are finished."""
         return max(0, budget - self.ranked_bytes) // self.bytes_in_memory
 
+    @property
+    def most_held(self) -> int:
+        """The most candidates of a large node of which values, or sums over categories, are held."""
+        if not self.in_bins:
+            return self.width
+        return 0 if self.categories is None else min(self.width, self.categories.n_columns)
+
+    def _of_large(self, n_rows: int) -> tuple[int, int]:
+        """Bytes of a large node beside its candidates; and for each candidate of which values or sums are held."""
+        if not self.in_bins:
+            judged = self.searched_bytes + self.truth_bytes + WITNESS_BYTES * self.n_witnesses
+            return n_rows * judged, n_rows * self.candidate_bytes
+        return (0, 1) if self.categories is None else (self.categories.merged_bytes(n_rows), self.categories.sums_bytes)
+
+    def _spare(self, budget: int) -> int:
+        """What is left of a budget beside a block of rows and the order of categories."""
+        return budget - budget // BLOCK_SHARE - self.ranked_bytes
+
     def held(self, budget: int, n_rows: int) -> int:
-        """How many candidates of a node of ``n_rows`` may have their values in memory, at least one."""
-        spare = budget - budget // BLOCK_SHARE - self.ranked_bytes - n_rows * self.bytes_of_large
-        return 1 + max(0, min(self.width - 1, spare // (n_rows * self.candidate_bytes)))
+        """Of how many candidates a node of ``n_rows`` may have values or sums at once, at least one."""
+        beside, of_candidate = self._of_large(n_rows)
+        return max(1, min(self.most_held, (self._spare(budget) - beside) // of_candidate))
 
     def n_readings(self, budget: int, n_rows: int) -> int:
-        """How often the features of a node of ``n_rows`` are read until its rows have gone to its children.
+        """How often the rows of a node of ``n_rows`` are read until they have gone to its children.
 
-        Once for as many candidates as are held, once for the values of the chosen one, and once to write rows. If some
-        rows judge, only the last two are whole readings. Categories are read once more, to list them.
-
-        Examples
-        --------
-        >>> room = RowRoom(n_columns=50, truth_bytes=4, width=7)
-        >>> room.n_readings(1 << 30, 10**6), room.n_readings(100 << 20, 10**6)
-        (2, 6)
+        Once for as many candidates as are held, and once to write rows. Features as they are are read once more for the
+        values of the chosen candidate where not all were held, and to list categories; if some rows judge, these alone
+        are read for the candidates.
         """
-        held, listed = self.held(budget, n_rows), 0 if self.categories is None else 1
-        if self.by_some or held == self.width:
-            return 2 + listed
-        return -(-self.width // held) + 2 + listed
+        turns = max(1, -(-self.most_held // self.held(budget, n_rows)))
+        if self.in_bins:
+            return turns + 1
+        return (0 if self.by_some or turns == 1 else turns) + (2 if self.categories is None else 3)
 
     def used(self, budget: int, n_rows: int) -> int:
-        """How many bytes of a budget a tree of ``n_rows`` is likely to use, if cuts halve nodes.
-
-        Examples
-        --------
-        >>> room = RowRoom(n_columns=50, truth_bytes=4, width=7)
-        >>> [room.used(budget << 20, 10**6) >> 20 for budget in (80, 200, 400, 4_000)]
-        [72, 178, 356, 356]
-        """
-        large = 0
-        if n_rows > self.rows_in_memory(budget):
-            of_row = self.bytes_of_large + (self.held(budget, n_rows) - 1) * self.candidate_bytes
-            large = self.ranked_bytes + n_rows * of_row
-        return min(budget, max(large, _in_memory(self, budget, n_rows)))
+        """How many bytes a tree of ``n_rows`` uses: its budget, unless one candidate of a large node takes more."""
+        beside, of_candidate = self._of_large(n_rows)
+        large = budget - self._spare(budget) + beside + self.held(budget, n_rows) * of_candidate
+        return budget if n_rows <= self.rows_in_memory(budget) else max(budget, large)
 
     def most_rows(self, budget: int) -> int:
-        """The most rows of a node that fit into a budget with the values of one candidate."""
-        return (budget - budget // BLOCK_SHARE - self.ranked_bytes) // self.bytes_of_large
-
-
-def _in_memory(room: RowRoom | TableRoom, budget: int, n_rows: int) -> int:
-    """Bytes of the largest nodes of a tree of ``n_rows`` that are finished in memory, if cuts halve nodes."""
-    while n_rows > 1 and n_rows > room.rows_in_memory(budget):
-        n_rows = -(-n_rows // 2)
-    return room.ranked_bytes + n_rows * room.bytes_in_memory
+        """The most rows of a node that fit into a budget with the values, or the sums, of one candidate."""
+        if not self.in_bins:
+            return self._spare(budget) // sum(self._of_large(1))
+        merged, of_candidate = self._of_large(NO_LIMIT)
+        spare = self._spare(budget) - of_candidate
+        if spare >= merged:
+            return NO_LIMIT
+        is_of_classes = self.categories is not None and self.categories.n_classes is not None
+        return max(0, spare // MERGED_BYTES) if is_of_classes else 0

@@ -83,7 +83,12 @@ class SampleWeights:
             A weight, or the sum of the weights of a tree, is too large.
         """
         if (weights == np.rint(weights)).all():
-            cls._check_whole(weights, draws, bounds, what)
+            largest, most, found = "weight", bounds.row, float(weights.max())
+            if found <= most:
+                largest, most, found = "sum of the weights of a tree", bounds.tree, draws.likely(weights)
+            if found > most:
+                cure = "divide whole weights by their mean, so that they are read as relative ones"
+                raise InputError(f"{what.key}: the largest {largest} may be {most:,}, found {found:,.15g}; {cure}")
             return cls(weights.astype(np.int32))
         positive = weights[weights > 0.0] / weights.max()
         relative = np.zeros(len(weights))
@@ -101,16 +106,6 @@ class SampleWeights:
                 f"times the mean, found {relative.max():.4g} times; clip it, or lower max_samples"
             )
         return cls(_rounded(relative, unit).astype(np.int32), unit)
-
-    @staticmethod
-    def _check_whole(weights: Floats, draws: Draws, bounds: Bounds, what: Weighed) -> None:
-        """Refuse whole weights that are too large; raises InputError."""
-        largest, most, found = "weight", bounds.row, float(weights.max())
-        if found <= most:
-            largest, most, found = "sum of the weights of a tree", bounds.tree, draws.likely(weights)
-        if found > most:
-            cure = "divide whole weights by their mean, so that they are read as relative ones"
-            raise InputError(f"{what.key}: the largest {largest} may be {most:,}, found {found:,.15g}; {cure}")
 
     @cached_property
     def present(self) -> Ints:
@@ -137,10 +132,6 @@ class SampleWeights:
         weights = counts * self.integers.astype(np.int64)
         check_heaviest(int(weights.sum(axis=1).max(initial=0)))
         return weights.astype(np.int32)
-
-    def least(self, n_rows: int, binding: int) -> int:
-        """The sum of weights that counts as ``n_rows`` rows, as `least` says of their unit."""
-        return least(self.unit, n_rows, binding)
 
     def told(self, weights: Floats, what: Weighed = OF_ROWS) -> str:
         """A warning of ``weights`` that rounding has changed by more than the share `TOLD_SHARE`; else ""."""

@@ -18,25 +18,11 @@ from distforest.sources.source import Floats, Int32s, Ints, Projections, Source
 def place_missing(
     rule: str, source: Source, frontier: Frontier, projections: Projections, side: NDArray[np.int8]
 ) -> Floats:
-    """Send on the rows that would stay, by a rule of `distforest.forest.missing`.
+    """Send on the rows that would stay, by the rule ``"larger"`` or ``"surrogate"`` of `distforest.forest.missing`.
 
-    Parameters
-    ----------
-    rule
-        ``"larger"`` or ``"surrogate"``.
-    source
-        The matrix that is read.
-    frontier
-        The nodes that are cut.
-    projections
-        Their projections, one candidate each.
-    side
-        The side of each row by its value, shape (n_rows,). It is changed: no row stays afterwards.
-
-    Returns
-    -------
-    ndarray
-        Thresholds of the two halves of each node, shape (n_nodes, 2); NaN where a half does not decide.
+    ``frontier`` holds the nodes that are cut, ``projections`` the one candidate of each. ``side``, the side of each row
+    by its value, shape (n_rows,), is changed: no row stays afterwards. Returns the thresholds of the two halves of each
+    node, shape (n_nodes, 2); NaN where a half does not decide.
     """
     surrogate = np.full((frontier.n_nodes, 2), np.nan)
     if not frontier.n_nodes:
@@ -54,19 +40,9 @@ def place_missing(
 def place_learned(frontier: Frontier, learned: NDArray[np.int8], side: NDArray[np.int8]) -> NDArray[np.bool_]:
     """Send on the rows that would stay, to the side that was learned with them, or else to that of more weight.
 
-    Parameters
-    ----------
-    frontier
-        The nodes that are cut.
-    learned
-        The side of the rows that lack a value in each node, or ``STAY`` if none was learned, shape (n_nodes,).
-    side
-        The side of each row by its value, shape (n_rows,). It is changed: no row stays afterwards.
-
-    Returns
-    -------
-    ndarray
-        Whether such rows go right, shape (n_nodes,); they do if both sides have the same weight, as in scikit-learn.
+    ``learned`` is the side of the rows that lack a value in each node that is cut, ``STAY`` if none was learned, shape
+    (n_nodes,). ``side``, the side of each row by its value, shape (n_rows,), is changed: no row stays afterwards.
+    Returns whether such rows go right, shape (n_nodes,); they do if both sides weigh the same, as in scikit-learn.
     """
     goes_right = np.empty(frontier.n_nodes, np.bool_)
     send_as_learned(frontier.starts, frontier.weights, learned, side, goes_right)

@@ -18,8 +18,8 @@ from distforest.forest.leaf_kinds import (
     KeepsMembers,
     KeepsTargets,
 )
-from distforest.forest.leaf_triangles import leaf_triangles
-from distforest.forest.leaves import COSTS, Members, leaves_per_tree, triangle_size
+from distforest.forest.leaves import COSTS
+from distforest.forest.members import Members, leaf_triangles, leaves_per_tree, triangle_size
 from distforest.forest.node_sums import Moments, class_counts_of, describe
 from distforest.forest.observed_leaves import ObservedMembers
 from distforest.forest.target_leaves import TAUGHT_TARGETS

@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     import numpy as np
 
     from distforest.forest.forest import Forest
-    from distforest.jobs.asked import Asked
     from distforest.jobs.question import Question
+    from distforest.jobs.task_data import TaskData
 
     Form = tuple[str, tuple[int, ...]]
     """The dtype of an array, and the shape of one row of it."""
+
+    Values = tuple[np.ndarray, ...]
+    """The arrays of an answer, for the rows of a task."""
 
 
 class Survey(NamedTuple):
@@ -69,8 +72,8 @@ class Answer:
 
     name: str
     arrays: tuple[Array, ...]
-    work: Callable[[Asked], tuple[np.ndarray, ...]]
-    over_pairs: Callable[[Asked], tuple[np.ndarray, ...]] | None = None
+    work: Callable[[TaskData], Values]
+    over_pairs: Callable[[TaskData], Values] | None = None
     takes: tuple[str, ...] = ()
     to_training: bool = False
     is_predicted: bool = False
@@ -82,68 +85,15 @@ class Answer:
         return "pairs" in self.takes
 
 
-# --- distances and proximities ----------------------------------------------------------------------------
+# --- what the arrays of an answer look like -------------------------------------------------------------------
 
 
 def _to_others(of: Survey) -> Form:
     return "float32", (of.n_others,)
 
 
-def _distances(asked: Asked) -> tuple[np.ndarray, ...]:
-    from distforest.forest import scoring
-    from distforest.forest.one_sided import distance_to_training
-
-    if scoring.says_shared(asked.forest):
-        return (1.0 - _shares(asked),)
-    if asked.own is not None and asked.own.sides == ONE:
-        with asked.own.watched(asked.forest) as truth:
-            return (distance_to_training(asked.forest, asked.nodes, truth),)
-    return (asked.to_others(lambda others: scoring.distance(asked.forest, asked.nodes, others)),)
-
-
-def _proximities(asked: Asked) -> tuple[np.ndarray, ...]:
-    return (_shares(asked),)
-
-
-def _shares(asked: Asked) -> np.ndarray:
-    """The shares of trees in which queries end in the same leaf as training rows, or rows of the reference."""
-    from distforest.forest.proximities import proximity
-
-    if asked.question.reference is None:
-        return proximity(asked.nodes, asked.training_index)
-    return asked.to_others(lambda others: proximity(asked.nodes, others))
-
-
-def _distances_of_points(asked: Asked) -> tuple[np.ndarray, ...]:
-    from distforest.forest.pairs import pair_scores
-
-    others = asked.points("reference", slice(None)) if asked.question.reference else None
-    others = pair_scores.training_points(asked.forest) if others is None else others
-    return (pair_scores.distance(asked.forest, asked.points("queries", asked.span), others),)
-
-
-# --- distances of pairs -----------------------------------------------------------------------------------
-
-
 def _one_number(_of: Survey) -> Form:
     return "float32", ()
-
-
-def _distances_of_pairs(asked: Asked) -> tuple[np.ndarray, ...]:
-    from distforest.forest import scoring
-
-    rows, (left, right) = asked.pairs()
-    nodes = asked.nodes_of("queries", rows)
-    return (scoring.pair_distance(asked.forest, nodes[:, left], nodes[:, right]),)
-
-
-def _distances_of_pairs_of_points(asked: Asked) -> tuple[np.ndarray, ...]:
-    from distforest.forest.pairs import pair_scores
-
-    rows, (left, right) = asked.pairs()
-    points = asked.points("queries", rows)
-    pairs = pair_scores.pairs_of(pair_scores.columns_of(asked.forest), points, points)
-    return (pair_scores.pair_distance(asked.forest, pairs.of_pairs(left, right)),)
 
 
 def _form_of_error(of: Survey) -> Form:
@@ -153,61 +103,8 @@ def _form_of_error(of: Survey) -> Form:
     return "float32", ()
 
 
-def _distances_with_errors(asked: Asked) -> tuple[np.ndarray, ...]:
-    from distforest.forest import scoring
-    from distforest.forest.standard_errors import pair_standard_errors
-
-    rows, (left, right) = asked.pairs()
-    nodes = asked.nodes_of("queries", rows)
-    sides = nodes[:, left], nodes[:, right]
-    return scoring.pair_distance(asked.forest, *sides), pair_standard_errors(asked.forest, *sides)
-
-
-# --- neighbours -------------------------------------------------------------------------------------------
-
-
-def _numbers_of_neighbors(of: Survey) -> Form:
-    return "int64", (of.question.n_neighbors,)
-
-
-def _columns_of_neighbors(of: Survey) -> Form:
-    return "int32", (of.question.n_neighbors,)
-
-
 def _to_neighbors(of: Survey) -> Form:
     return "float32", (of.question.n_neighbors,)
-
-
-def _neighbors(asked: Asked) -> tuple[np.ndarray, ...]:
-    from distforest.forest import scoring
-    from distforest.forest.proximities import nearest
-
-    question, forest = asked.question, asked.forest
-    n_found = question.n_neighbors + question.without_self
-    if scoring.says_shared(forest):
-        training = forest.training_index if asked.part_rows is None else forest.training_nodes
-        shares, indices = nearest(asked.nodes, training, n_found, False, part_rows=asked.part_rows)
-        distances = 1.0 - shares
-    else:
-        distances, indices = scoring.kneighbors(forest, asked.nodes, forest.training_nodes, n_found, False)
-    if question.without_self:
-        kept = indices != asked.numbers[:, None]
-        kept[kept.all(axis=1), -1] = False  # a row that is not among its own nearest rows
-        shape = len(indices), question.n_neighbors
-        distances, indices = distances[kept].reshape(shape), indices[kept].reshape(shape)
-    return indices, distances
-
-
-def _neighbors_of_points(asked: Asked) -> tuple[np.ndarray, ...]:
-    from distforest.forest.pairs import pair_neighbors
-
-    points, question = asked.points("queries", asked.span), asked.question
-    numbers = asked.numbers if question.without_self else None
-    distances, indices = pair_neighbors.kneighbors(asked.forest, points, question.n_neighbors, numbers)
-    return indices, distances
-
-
-# --- predictions ------------------------------------------------------------------------------------------
 
 
 def _form_of_prediction(of: Survey) -> Form:
@@ -232,32 +129,104 @@ def _is_mean(forest: Forest) -> bool:
     return not isinstance(forest.leaf_table, ClassCounts)
 
 
-def _predict(asked: Asked) -> tuple[np.ndarray, ...]:
+# --- how they are computed ------------------------------------------------------------------------------------
+
+
+def _distances(data: TaskData) -> Values:
+    from distforest.forest import scoring
+    from distforest.forest.one_sided import distance_to_training
+
+    if scoring.says_shared(data.forest):
+        return (1.0 - _proximities(data)[0],)
+    if data.own is not None and data.own.sides == ONE:
+        with data.own.watched(data.forest) as truth:
+            return (distance_to_training(data.forest, data.nodes, truth),)
+    return (data.to_others(lambda others: scoring.distance(data.forest, data.nodes, others)),)
+
+
+def _proximities(data: TaskData) -> Values:
+    """The shares of trees in which queries end in the same leaf as training rows, or rows of the reference."""
+    from distforest.forest.proximities import proximity
+
+    if data.question.reference is None:
+        return (proximity(data.nodes, data.forest.training_index),)
+    return (data.to_others(lambda others: proximity(data.nodes, others)),)
+
+
+def _distances_of_points(data: TaskData) -> Values:
+    from distforest.forest.pairs import pair_scores
+
+    others = data.points("reference", slice(None)) if data.question.reference else None
+    others = pair_scores.training_points(data.forest) if others is None else others
+    return (pair_scores.distance(data.forest, data.points("queries", data.span), others),)
+
+
+def _distances_of_pairs(data: TaskData) -> Values:
+    from distforest.forest import scoring
+
+    return (scoring.pair_distance(data.forest, *data.nodes_of_pairs()),)
+
+
+def _distances_with_errors(data: TaskData) -> Values:
+    from distforest.forest import scoring
+    from distforest.forest.standard_errors import pair_standard_errors
+
+    sides = data.nodes_of_pairs()
+    return scoring.pair_distance(data.forest, *sides), pair_standard_errors(data.forest, *sides)
+
+
+def _distances_of_pairs_of_points(data: TaskData) -> Values:
+    from distforest.forest.pairs import pair_scores
+
+    rows, (left, right) = data.pairs()
+    points = data.points("queries", rows)
+    pairs = pair_scores.pairs_of(pair_scores.columns_of(data.forest), points, points)
+    return (pair_scores.pair_distance(data.forest, pairs.of_pairs(left, right)),)
+
+
+def _neighbors(data: TaskData) -> Values:
+    from distforest.forest import scoring
+    from distforest.forest.proximities import nearest
+
+    question, forest = data.question, data.forest
+    n_found = question.n_neighbors + question.without_self
+    if scoring.says_shared(forest):
+        training = forest.training_index if data.part_rows is None else forest.training_nodes
+        shares, indices = nearest(data.nodes, training, n_found, False, part_rows=data.part_rows)
+        distances = 1.0 - shares
+    else:
+        distances, indices = scoring.kneighbors(forest, data.nodes, forest.training_nodes, n_found, False)
+    if question.without_self:
+        kept = indices != data.numbers[:, None]
+        kept[kept.all(axis=1), -1] = False  # a row that is not among its own nearest rows
+        shape = len(indices), question.n_neighbors
+        distances, indices = distances[kept].reshape(shape), indices[kept].reshape(shape)
+    return indices, distances
+
+
+def _neighbors_of_points(data: TaskData) -> Values:
+    from distforest.forest.pairs import pair_neighbors
+
+    points, question = data.points("queries", data.span), data.question
+    numbers = data.numbers if question.without_self else None
+    distances, indices = pair_neighbors.kneighbors(data.forest, points, question.n_neighbors, numbers)
+    return indices, distances
+
+
+def _predict(data: TaskData) -> Values:
     from distforest.forest.scoring import predict
 
-    return (predict(asked.forest, asked.nodes, asked.voters),)
+    return (predict(data.forest, data.nodes, data.voters),)
 
 
-def _predict_labels(asked: Asked) -> tuple[np.ndarray, ...]:
+def _predict_labels(data: TaskData) -> Values:
     from distforest.forest.scoring import largest_share
 
-    [prediction] = _predict(asked)
-    return (prediction if _is_mean(asked.forest) else largest_share(prediction),)
+    [prediction] = _predict(data)
+    return (prediction if _is_mean(data.forest) else largest_share(prediction),)
 
 
-# --- nodes ------------------------------------------------------------------------------------------------
-
-
-def _one_for_each_tree(of: Survey) -> Form:
-    return "int32", (of.forest.n_trees,)
-
-
-def _nodes(asked: Asked) -> tuple[np.ndarray, ...]:
-    return (asked.nodes.T,)
-
-
-# --- the table --------------------------------------------------------------------------------------------
-
+# --- the table ------------------------------------------------------------------------------------------------
 
 _TABLE = (
     Answer(
@@ -284,7 +253,7 @@ _TABLE = (
     ),
     Answer(
         "neighbors",
-        (Array("indices", _numbers_of_neighbors), Array("distance", _to_neighbors)),
+        (Array("indices", lambda of: ("int64", (of.question.n_neighbors,))), Array("distance", _to_neighbors)),
         _neighbors,
         _neighbors_of_points,
         takes=("n_neighbors", "without_self", "training_ids"),
@@ -292,7 +261,7 @@ _TABLE = (
     ),
     Answer(
         "graph",
-        (Array("indices", _columns_of_neighbors), Array("data", _to_neighbors)),
+        (Array("indices", lambda of: ("int32", (of.question.n_neighbors,))), Array("data", _to_neighbors)),
         _neighbors,
         _neighbors_of_points,
         takes=("n_neighbors", "without_self"),
@@ -301,7 +270,7 @@ _TABLE = (
     ),
     Answer("predict", (Array("prediction", _form_of_prediction),), _predict_labels, is_predicted=True),
     Answer("proba", (Array("proba", _form_of_shares),), _predict, is_predicted=True),
-    Answer("apply", (Array("nodes", _one_for_each_tree),), _nodes),
+    Answer("apply", (Array("nodes", lambda of: ("int32", (of.forest.n_trees,))),), lambda data: (data.nodes.T,)),
 )
 ANSWERS = {row.name: row for row in _TABLE}
 """All answers by their names, in the order in which they are listed."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from distforest.errors import InputError
 from distforest.sources.lazy.callbacks import Lazy
+from distforest.sources.lazy.calling import Code
 from distforest.sources.lazy.identity import resolve
-from distforest.sources.lazy.messages import Code
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:

@@ -92,39 +92,6 @@ class Lost:
     why: str
 
 
-class Cluster(Protocol):
-    """A place where tasks run."""
-
-    @property
-    def slots(self) -> int:
-        """Tasks that run at once."""
-
-    @property
-    def threads(self) -> int:
-        """Threads of one process."""
-
-    @property
-    def memory_limit(self) -> int | None:
-        """Bytes that the smallest process may use; None if no limit is known."""
-
-    def each(self, function: Callable[[T], R], tasks: Sequence[T], work: Work) -> list[R]:
-        """The answers of ``function`` to ``tasks``, in their order.
-
-        Raises
-        ------
-        DistforestError
-            A task raised it on purpose; the task is not tried again.
-        JobError
-            A task failed more often than it may.
-        """
-
-    def of_job(self, claim: Claim, method: str) -> Self:
-        """The same place for the tasks of one job; a process that does not see its claim refuses them: JobError."""
-
-    def everywhere(self, function: Callable[[str], object], argument: str) -> None:
-        """Call a function in this process and in each that has run tasks, as far as these answer; it is a courtesy."""
-
-
 Handle = Any
 """The answer of a linked task: the answer itself, or what stands for it while it lies on a worker."""
 
@@ -156,13 +123,41 @@ class TaskLinks(Protocol):
         """
 
 
-@runtime_checkable
-class Linking(Protocol):
-    """A cluster that runs linked tasks."""
+class Cluster(Protocol):
+    """A place where tasks run."""
+
+    @property
+    def slots(self) -> int:
+        """Tasks that run at once."""
 
     @property
     def n_workers(self) -> int:
-        """Number of its processes."""
+        """Number of processes."""
+
+    @property
+    def threads(self) -> int:
+        """Threads of one process."""
+
+    @property
+    def memory_limit(self) -> int | None:
+        """Bytes that the smallest process may use; None if no limit is known."""
+
+    def each(self, function: Callable[[T], R], tasks: Sequence[T], work: Work) -> list[R]:
+        """The answers of ``function`` to ``tasks``, in their order.
+
+        Raises
+        ------
+        DistforestError
+            A task raised it on purpose; the task is not tried again.
+        JobError
+            A task failed more often than it may.
+        """
+
+    def of_job(self, claim: Claim, method: str) -> Self:
+        """The same place for the tasks of one job; a process that does not see its claim refuses them: JobError."""
+
+    def everywhere(self, function: Callable[[str], object], argument: str) -> None:
+        """Call a function in this process and in each that has run tasks, as far as these answer; it is a courtesy."""
 
     def linked(self, work: Work) -> AbstractContextManager[TaskLinks]:
         """Links, for a block; an answer that is lost with its worker is computed again from those that led to it."""
@@ -226,7 +221,7 @@ class Here:
         function(argument)
 
     def linked(self, work: Work) -> AbstractContextManager[TaskLinks]:
-        """Links in this thread; see `Linking`."""
+        """Links in this thread; see `Cluster.linked`."""
         return nullcontext(_LinksHere(work))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.forest.forest import canonical
+from distforest.forest.graph_leaves import INDICES, INDPTR, LINK_DISTANCES
 from distforest.growth.methods import (
     GROWTH,
     METHODS,
@@ -42,7 +43,6 @@ from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from distforest.forest.chosen_cut import ChosenCut
     from distforest.forest.forest import Params
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from distforest.sources.factors import ClassName
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Source
+
+    OpenMatrix = np.ndarray | SparseSource | SparseFeatures | LazySource | SideBySide | Bins
 
 
 @dataclass(frozen=True)
@@ -168,26 +170,18 @@ class Inputs:
             of_row, beside = 4 * n_columns, 0
             if self.params.get("max_bins"):
                 of_row = beside = n_columns + 4 * sizes_of(self.n_categories)[0]
-            passes = self._writers.passes_bytes(n * beside, of_row + self.truth.n_bytes // n, rows.n_distinct)
+            here, folder = workers_here(self.hosts), self.scratch.path / "passes"
+            if not here.n_workers:
+                here = HostWorkers()
+            elif folder.is_dir() and any(folder.iterdir()):
+                here = HostWorkers(1, -(-here.threads // here.n_workers))
+            passes = here.passes_bytes(n * beside, of_row + self.truth.n_bytes // n, rows.n_distinct)
         self.scratch.check_room(missing, passes, there)
 
     @property
     def n_categories(self) -> tuple[int, ...]:
         """Number of categories of each feature, 0 for a number; empty if all are numbers."""
         return self.rows.n_categories if isinstance(self.rows, Features) else ()
-
-    @property
-    def _writers(self) -> HostWorkers:
-        """The workers of this host if none has begun to write what passes do, and else this process alone."""
-        here, folder = workers_here(self.hosts), self._passes_folder
-        if not here.n_workers:
-            return HostWorkers()
-        has_begun = folder.is_dir() and any(folder.iterdir())
-        return HostWorkers(1, -(-here.threads // here.n_workers)) if has_begun else here
-
-    @property
-    def _passes_folder(self) -> Path:
-        return self.scratch.path / "passes"
 
     @property
     def passes_distances(self) -> bool:
@@ -210,12 +204,9 @@ class Inputs:
             decides.append(self.feature_weights.sha256)
         if self.pairs:
             decides.append(self.pairs.sha256)
-        if self.schema:
-            decides.append({"names": self.schema.sha256})
-        if self.graph:
-            decides.append({"graph": self.graph.sha256})
-        if self.costs:
-            decides.append({"costs": self.costs.sha256})
+        for name, one in (("names", self.schema), ("graph", self.graph), ("costs", self.costs)):
+            if one:
+                decides.append({name: one.sha256})
         if self.asked:
             decides.append({"asked": self.asked.decides})
         elif self.offset:
@@ -227,45 +218,16 @@ class Inputs:
         truth = None if self.asked else self.truth.sha256
         return hashlib.sha256(canonical([decides, self.matrix.sha256, truth])).hexdigest()
 
-    @property
-    def point_starts(self) -> Staged:
-        """Where the values of each sparse point begin."""
-        return self._sparse_points.indptr
-
-    @property
-    def point_columns(self) -> Staged:
-        """The column of each value of the sparse points."""
-        return self._sparse_points.indices
-
-    @property
-    def point_values(self) -> Staged:
-        """The values of the sparse points."""
-        return self._sparse_points.data
-
-    @property
-    def _sparse_points(self) -> StagedSparse:
-        assert isinstance(self.matrix, StagedSparse)  # noqa: S101  (who asks for its arrays knows that it is sparse)
-        return self.matrix
-
-    @property
-    def graph_indptr(self) -> Staged:
-        """Where the links of each row of the graph begin."""
-        return self._links.indptr
-
-    @property
-    def graph_indices(self) -> Staged:
-        """The other row of each link of the graph."""
-        return self._links.indices
-
-    @property
-    def graph_distances(self) -> Staged:
-        """The distance of each link of the graph."""
-        return self._links.data
-
-    @property
-    def _links(self) -> StagedSparse:
-        assert self.graph is not None  # noqa: S101  (who asks for its arrays knows that there is one)
-        return self.graph.stored
+    def repeated(self, name: str) -> Staged:
+        """A staged array that the sealed forest repeats, by the name that `distforest.growth` has for it."""
+        if isinstance(self.matrix, StagedSparse) and name.startswith("point_"):
+            points = self.matrix
+            return {"point_starts": points.indptr, "point_columns": points.indices, "point_values": points.data}[name]
+        if self.graph is not None and name.startswith("graph_"):
+            links = self.graph.stored
+            return {INDPTR: links.indptr, INDICES: links.indices, LINK_DISTANCES: links.data}[name]
+        staged: Staged = getattr(self, name)
+        return staged
 
     @property
     def budget_id(self) -> str:
@@ -299,45 +261,39 @@ class Inputs:
         assert isinstance(matrix, LazySource)  # noqa: S101  (callers check for a function)
         return (matrix,)
 
-    def bound(
-        self, matrix: np.ndarray | SparseSource | SparseFeatures | LazySource | SideBySide | Bins, files: list[Mapped]
-    ) -> Bound:
+    def bound(self, matrix: OpenMatrix, files: list[Mapped]) -> Bound:
         """The method bound to these inputs, with ``matrix`` for the trees to read.
 
         The files that are opened are added to ``files``, to be checked for changes after growth.
         """
         data = self.data(matrix, files)
-        passes = None if self.rows_budget is None else Passes(self._passes_folder, self.rows_budget)
+        passes = None if self.rows_budget is None else Passes(self.scratch.path / "passes", self.rows_budget)
         params = self.params if self.chosen_cut is None else self.chosen_cut.into(self.params)
         return problem(METHODS[self.method], data, params, self.seed, passes)
 
-    def data(
-        self, matrix: np.ndarray | SparseSource | SparseFeatures | LazySource | SideBySide | Bins, files: list[Mapped]
-    ) -> Data:
+    def data(self, matrix: OpenMatrix, files: list[Mapped]) -> Data:
         """The inputs opened on this host, with ``matrix`` for the trees to read; adds to ``files`` as `bound` does."""
         scratch = self.scratch
-        truth, others = (
-            self.truth.open(scratch, files),
-            (self.feature_weights, self.dependence, self.pairs, self.sample_weight, self.pair_weight),
-        )
-        weights, dependence, pairs, of_rows, of_pairs = (
-            other.open(scratch, files) if other else None for other in others
-        )
+
+        def opened(one: Staged | None) -> np.ndarray | None:
+            return None if one is None else one.open(scratch, files)
+
+        of_rows, of_pairs = opened(self.sample_weight), opened(self.pair_weight)
         return Data(
             self.rows,
             matrix,
             self.truth_kind,
-            truth,
+            self.truth.open(scratch, files),
             self.classes,
             self.largest,
-            weights,
-            dependence,
-            pairs,
+            opened(self.feature_weights),
+            opened(self.dependence),
+            opened(self.pairs),
             self.offset,
             None if of_rows is None else SampleWeights(of_rows, self.weight_unit),
             self.n_unobserved,
             None if self.graph is None else self.graph.open(scratch, files),
-            None if self.costs is None else self.costs.open(scratch, files),
+            opened(self.costs),
             None if of_pairs is None else SampleWeights(of_pairs, self.pair_unit),
         )
 
@@ -360,61 +316,43 @@ class Inputs:
             This process has another version of the growth than the one that staged the inputs.
         """
         check_own_growth(self.growth)
-        return LAST_OPENED.of(_Key(self))
+        asked, how = (self.callback, self.listed, self.truth.sha256), (self.rows_budget, self.parts, self.scratch)
+        decides = self.fingerprint, self.feature_weights is None, asked, how, self.chosen_cut
+        return LAST_OPENED.of(decides, lambda: Opened.of(self))
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A method bound to staged arrays, and the files that hold them."""
+    """A method bound to staged arrays, the files that hold them, and the folder of the job that has opened them."""
 
     problem: Bound
     files: tuple[Mapped, ...]
+    job: str
+
+    @classmethod
+    def of(cls, inputs: Inputs) -> Opened:
+        """Open the staged inputs of a job."""
+        files = list[Mapped]()
+        inputs.check_room()
+        matrix: OpenMatrix
+        if inputs.parts is not None:
+            matrix = inputs.parts.opened_bins(inputs.matrix.shape[1], inputs.n_categories, inputs.scratch)
+        else:
+            matrix = inputs.matrix.open(inputs.scratch, files)
+        if inputs.callback:
+            matrix = _asked(inputs.callback, np.asarray(matrix))
+        if inputs.listed:
+            matrix = _side_by_side(inputs, np.asarray(matrix), files)
+        return cls(inputs.bound(matrix, files), tuple(files), inputs.job)
 
 
-@dataclass(frozen=True)
-class _Key:
-    """The cache key of an opened problem; jobs of the same forest may differ in timeouts and ledgers."""
-
-    inputs: Inputs
-
-    @property
-    def _key(self) -> tuple[object, ...]:
-        inputs = self.inputs
-        asked = inputs.callback, inputs.listed, inputs.truth.sha256
-        how = inputs.rows_budget, inputs.parts, inputs.scratch
-        return inputs.fingerprint, inputs.feature_weights is None, asked, how, inputs.chosen_cut
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and other._key == self._key
+LAST_OPENED = LastOpened[object, Opened](2)
+"""The problems of the last jobs of this process; jobs of one forest share theirs, whatever their timeouts."""
 
 
 def forget_job(job: str) -> None:
     """Let go of what this process has opened for a job that has ended, by its folder's address; "" for all jobs."""
-    LAST_OPENED.forget(lambda key: f"{key.inputs.job}/".startswith(f"{job}/" if job else ""))
-
-
-def _opened(key: _Key) -> Opened:
-    inputs = key.inputs
-    files = list[Mapped]()
-    inputs.check_room()
-    if inputs.parts is not None:
-        bins = inputs.parts.opened_bins(inputs.matrix.shape[1], inputs.n_categories, inputs.scratch)
-        return Opened(inputs.bound(bins, files), tuple(files))
-    matrix: np.ndarray | SparseSource | SparseFeatures | LazySource | SideBySide = inputs.matrix.open(
-        inputs.scratch, files
-    )
-    if inputs.callback:
-        matrix = _asked(inputs.callback, np.asarray(matrix))
-    if inputs.listed:
-        matrix = _side_by_side(inputs, np.asarray(matrix), files)
-    return Opened(inputs.bound(matrix, files), tuple(files))
-
-
-LAST_OPENED = LastOpened(2, _opened)
-"""The problems of the last jobs of this process."""
+    LAST_OPENED.forget(lambda opened: f"{opened.job}/".startswith(f"{job}/" if job else ""))
 
 
 def _asked(callback: Callback, objects: np.ndarray) -> LazySource:

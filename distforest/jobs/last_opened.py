@@ -26,24 +26,23 @@ Held = TypeVar("Held", bound=HoldsFiles)
 class LastOpened(Generic[OpenedBy, Held]):
     """What was opened last by some keys; the oldest goes for a new one. Its methods may be called from any thread."""
 
-    def __init__(self, most: int, open_new: Callable[[OpenedBy], Held]) -> None:
-        self._most, self._open, self._held, self._lock = most, open_new, dict[OpenedBy, Held](), Lock()
+    def __init__(self, most: int) -> None:
+        self._most, self._held, self._lock = most, dict[OpenedBy, Held](), Lock()
 
-    def of(self, key: OpenedBy) -> Held:
-        """What a key opens: as before, unless somebody has written to its files since."""
+    def of(self, key: OpenedBy, open_new: Callable[[], Held]) -> Held:
+        """What was opened by a key before, unless somebody has written to its files since; else what is opened now."""
         with self._lock:
             found = self._held.pop(key, None)
         if found is not None and not all(file.is_untouched for file in found.files):
             found = None  # which lets go of it before it is opened again
-        found = found or self._open(key)
+        found = found or open_new()
         with self._lock:
             self._held[key] = found
             while len(self._held) > self._most:
                 del self._held[next(iter(self._held))]
         return found
 
-    def forget(self, which: Callable[[OpenedBy], bool] = lambda _: True) -> None:
-        """Let go of what some keys have opened, so that the files may go."""
+    def forget(self, which: Callable[[Held], bool] = lambda _: True) -> None:
+        """Let go of some of it, so that the files may go."""
         with self._lock:
-            for key in [own for own in self._held if which(own)]:
-                del self._held[key]
+            self._held = {key: held for key, held in self._held.items() if not which(held)}

@@ -29,13 +29,12 @@ from distforest.growth.parameters import keeps_pairs, parameters_told
 from distforest.growth.problem import Data, Problem, put_together
 from distforest.growth.standstill import told_of_roots
 from distforest.jobs.cluster import Progress, Stream, Work
-from distforest.jobs.few_trees import told_of_few_trees
 from distforest.jobs.shards import Receipt, commit, shard_name
 from distforest.jobs.trial_forests import chosen_cut
 from distforest.jobs.versions import VERSIONS
 from distforest.sources.array_files import untouched
 from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy
-from distforest.sources.lazy.messages import Code
+from distforest.sources.lazy.calling import Code
 from distforest.sources.lazy.own_process import answers_apart
 from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier, lazy_sources, opened_ledger, origin_of
 from distforest.sources.row_kinds import Dense, Several
@@ -58,6 +57,10 @@ if TYPE_CHECKING:
 
 WAVE_ROWS = 1 << 25
 """Most rows of all trees that grow together: about 2 GB."""
+
+
+FEW_TREES, ENOUGH_TREES = 10, 20
+"""A forest of fewer trees is reported if at least so many were asked for."""
 
 
 @dataclass(frozen=True)
@@ -122,11 +125,6 @@ class BoundMeasures:
         for ledger in ledgers:
             if ledgers.count(ledger) > 1:
                 raise InputError(f"two similarities name the ledger {ledger!r}; give each a file of its own")
-
-    @classmethod
-    def one(cls, measure: BoundSimilarity) -> BoundMeasures:
-        """A single similarity."""
-        return cls((measure,))
 
     @property
     def rows(self) -> Dense | Several:
@@ -305,6 +303,27 @@ def grow_in_lockstep(
         watch(Progress("ask", paid(), paid(), time.perf_counter() - start))
     arrays = put_together(parts, list(parts[0]))
     return arrays, Costs(paid(), closed + problem.n_trees - begun)
+
+
+def told_of_few_trees(problem: Bound, lazies: list[Lazy], n_grown: int) -> str:
+    """Say that the budget was spent on few of the trees that were asked for (DF012); else "".
+
+    Parameters
+    ----------
+    problem
+        What the trees have grown from.
+    lazies
+        The functions, with their budgets.
+    n_grown
+        The number of trees that were begun before the budget was spent.
+    """
+    if n_grown >= FEW_TREES or problem.n_trees < ENOUGH_TREES:
+        return ""
+    budgets = [lazy.budget for lazy in lazies if lazy.budget is not None]
+    spent = f"DF012 the budget of {' and '.join(f'{budget:,}' for budget in budgets)} pairs"
+    params = problem.meaning.params
+    cure = "give fewer landmarks, or raise it" if params.get("n_landmarks") else "raise it"
+    return f"{spent} was spent on {n_grown:,} of {problem.n_trees:,} trees, whose votes are coarse; {cure}"
 
 
 def _likely_cost(problem: Problem, n_measures: int) -> float:

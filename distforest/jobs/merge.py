@@ -34,9 +34,6 @@ from distforest.stores.building import Building
 from distforest.stores.claims import Claim
 from distforest.stores.folder import Folder
 
-_begin = itemgetter(1)
-"""The row at which a part of a column begins."""
-
 
 @dataclass(frozen=True)
 class Span:
@@ -106,8 +103,8 @@ class Column:
 
     def _pieces(self, first: int, last: int) -> tuple[tuple[str, int, int, int], ...]:
         pieces = []
-        low = max(0, bisect_right(self.parts, first, key=_begin) - 1)
-        for shard, begin, length in self.parts[low : bisect_left(self.parts, last, key=_begin)]:
+        low = max(0, bisect_right(self.parts, first, key=itemgetter(1)) - 1)
+        for shard, begin, length in self.parts[low : bisect_left(self.parts, last, key=itemgetter(1))]:
             start, end = max(first, begin), min(last, begin + length)
             if start < end:
                 pieces.append((shard, start - begin, start - first, end - start))
@@ -221,17 +218,21 @@ def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: 
     str
         The forest's digest.
     """
-    [layout] = cluster.each(lay_out, [LayoutTask.of(inputs, receipts, target.shards)], replace(work, watch=None))
+    least = {name: min(receipt.rows[name] for receipt in receipts) for name in receipts[0].rows}
+    laying = LayoutTask(inputs, least, target.shards, receipts[0].shard)  # whose size does not grow with the shards
+    [layout] = cluster.each(lay_out, [laying], replace(work, watch=None))
     columns = layout.columns(receipts, inputs)
     building = target.building
     target.hold()
     building.begin()
     for column in columns:
         prepare(building.address, column.name, column.shape, np.dtype(column.dtype))
-    places = target.shards.address, building.address
+    places, written = (target.shards.address, building.address), {column.name: list[str]() for column in columns}
     tasks = [MergeTask(spans, *places, inputs.scratch, target.claim) for spans in grouped(columns, cluster.slots)]
     try:
-        written = _merged(columns, tasks, cluster, work)
+        for task, answers in zip(tasks, cluster.each(merge_rows, tasks, work), strict=True):
+            for span, of_chunks in zip(task.spans, answers, strict=True):
+                written[span.name] += of_chunks
         check_written(building.address, {name: len(digests) for name, digests in written.items()})
     except JobError:
         with suppress(OSError):  # the disk may be full, and tasks may still be writing
@@ -245,17 +246,6 @@ def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: 
     return digest
 
 
-def _merged(
-    columns: Sequence[Column], tasks: Sequence[MergeTask], cluster: Cluster, work: Work
-) -> dict[str, list[str]]:
-    """Run the merge tasks; returns the digests of the chunks of each array."""
-    digests: dict[str, list[str]] = {column.name: [] for column in columns}
-    for task, answers in zip(tasks, cluster.each(merge_rows, tasks, work), strict=True):
-        for span, of_chunks in zip(task.spans, answers, strict=True):
-            digests[span.name] += of_chunks
-    return digests
-
-
 @dataclass(frozen=True)
 class LayoutTask:
     """A job's inputs, the least length of each array in its shards, and one of the shards."""
@@ -264,12 +254,6 @@ class LayoutTask:
     least: dict[str, int]
     shards: Folder
     sample: str
-
-    @classmethod
-    def of(cls, inputs: Inputs, receipts: Sequence[Receipt], shards: Folder) -> LayoutTask:
-        """The task for some shards; its size does not grow with their number."""
-        least = {name: min(receipt.rows[name] for receipt in receipts) for name in receipts[0].rows}
-        return cls(inputs, least, shards, receipts[0].shard)
 
     def __str__(self) -> str:
         return "the layout of the forest"
@@ -289,9 +273,14 @@ class Layout:
 
     def columns(self, receipts: Sequence[Receipt], inputs: Inputs) -> list[Column]:
         """Each array of the forest, and where its rows come from."""
-        columns = [Column(name, *kind, _parts(name, receipts)) for name, kind in self.grown.items()]
+        columns = []
+        for name, kind in self.grown.items():
+            rows = [receipt.rows[name] for receipt in receipts]
+            begins = offsets(np.array(rows, np.int64)).tolist()
+            parts = ((r.shard, begin, length) for r, begin, length in zip(receipts, begins, rows, strict=False))
+            columns.append(Column(name, *kind, tuple(parts)))
         for name, of in self.repeated.items():
-            staged: Staged = getattr(inputs, of)
+            staged = inputs.repeated(of)
             columns.append(Column(name, staged.dtype, staged.shape[1:], (), staged))
         return columns
 
@@ -308,40 +297,25 @@ def lay_out(task: LayoutTask) -> Layout:
     return Layout(contents.meaning, grown, contents.repeated, told)
 
 
-def _parts(name: str, receipts: Sequence[Receipt]) -> tuple[tuple[str, int, int], ...]:
-    """Each shard's rows of an array, one shard after another."""
-    rows = [receipt.rows[name] for receipt in receipts]
-    begins = offsets(np.array(rows, np.int64)).tolist()
-    return tuple((r.shard, begin, length) for r, begin, length in zip(receipts, begins, rows, strict=False))
-
-
-def _origin(inputs: Inputs) -> dict[str, object]:
-    """Which functions similarities are of, and of which objects; of a list None for those that are given."""
-    sources = inputs.sources()
-    origins = [origin_of(own.lazy, own.objects) if isinstance(own, LazySource) else None for own in sources]
-    return {"measures": origins} if inputs.listed or origins[0] is None else origins[0]
-
-
 def provenance(inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, object]:
     """The provenance of a forest: versions, the digests of its inputs, and the costs of its similarities."""
     truth = {"sha256": (inputs.graph or inputs.truth).sha256}
     if not inputs.asked:  # whose function is told beside its distances
         truth = {"address": inputs.addresses[1], **truth}
     taught: dict[str, object] = {inputs.truth_kind.value: truth} if inputs.truth_kind != TruthKind.NOTHING else {}
-    if inputs.feature_weights and not inputs.dependence:
-        taught["feature_weights"] = {"sha256": inputs.feature_weights.sha256}
-    if inputs.pairs:
-        taught["pairs"] = {"sha256": inputs.pairs.sha256}
-    if inputs.costs:
-        taught["costs"] = {"sha256": inputs.costs.sha256}
-    if inputs.sample_weight:
-        taught["sample_weight"] = {"sha256": inputs.sample_weight.sha256}
-    if inputs.pair_weight:
-        taught["pair_weight"] = {"sha256": inputs.pair_weight.sha256}
+    own_weights = None if inputs.dependence else inputs.feature_weights
+    others = {"feature_weights": own_weights, "pairs": inputs.pairs, "costs": inputs.costs}
+    others |= {"sample_weight": inputs.sample_weight, "pair_weight": inputs.pair_weight}
+    taught |= {name: {"sha256": one.sha256} for name, one in others.items() if one}
     costs = {name: sum(getattr(receipt, name) for receipt in receipts) for name in ("evaluations", "closed")}
     costs["evaluations"] += inputs.evaluations
+    origin: dict[str, object] = {}
+    if inputs.callbacks:  # of a list, None for those that are given
+        sources = inputs.sources()
+        origins = [origin_of(own.lazy, own.objects) if isinstance(own, LazySource) else None for own in sources]
+        origin = {"measures": origins} if inputs.listed or origins[0] is None else origins[0]
     return {
-        **({"similarity": {**_origin(inputs), **costs}} if inputs.callbacks else {}),
+        **({"similarity": {**origin, **costs}} if inputs.callbacks else {}),
         **(inputs.chosen_cut.entry if inputs.chosen_cut else {}),
         **({"distances": dict(inputs.asked.origin or {})} if inputs.asked else {}),
         "fingerprint": inputs.fingerprint,

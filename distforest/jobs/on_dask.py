@@ -14,10 +14,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from queue import Empty, SimpleQueue
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import dask
 from distributed import Client, Future, LocalCluster, Nanny, get_worker
+from distributed.client import ClosedClientError
 from distributed.comm import parse_address
 from distributed.comm.registry import get_backend
 from distributed.scheduler import KilledWorker
@@ -86,6 +88,18 @@ KEYS = "distforest"
 Dask takes averages over tasks whose keys begin alike, here those of a method and step.
 """
 
+JOB_SECONDS = 1 << 24
+"""What a step of a job's priority is worth in seconds of threads: half a year."""
+
+LIKELY_SECONDS = 1.0
+"""Seconds that a task of a run is taken for until one has ended."""
+
+LINKED_SECONDS = 0.1
+"""Seconds that a linked task is taken for: what is known of one is its answer, on the worker that has it."""
+
+FIRST_TASKS = 2
+"""Tasks of a run for each thread that are submitted before one has ended."""
+
 BEFORE_OTHERS = 1 << 20
 """What is added to the priority of short tasks for which others wait: more than the priority of any job."""
 
@@ -121,11 +135,12 @@ class OnDask:
     method
         Name of its method; the keys of its tasks begin with it.
     priority
-        Tasks of a higher priority run before others, as Dask has it; of one priority, those that were submitted first.
+        Tasks of jobs of a higher priority run before others. Of one priority, those of the job that has had the least
+        time of threads come first.
     claim
         The job's claim on its output: a worker that does not see it refuses tasks of the job.
-    at_work
-        The addresses of workers that have run tasks of the job.
+    seconds
+        The seconds that tasks of the job have had the threads of each worker that has run some, by its address.
     placement
         Dask's annotations of growing tasks: ``resources`` and ``workers``. Dask (2026.7) fails if it is also given one
         worker that lacks a resource, so no task with a placement is sent to a certain worker.
@@ -143,7 +158,7 @@ class OnDask:
     method: str = KEYS
     priority: float = 0.0
     claim: Claim | None = None
-    at_work: set[str] = field(default_factory=set)
+    seconds: dict[str, float] = field(default_factory=dict)
     placement: Mapping[str, Any] = field(default_factory=dict)
     latest: deque[Reply] = field(default_factory=lambda: deque(maxlen=1))
 
@@ -168,6 +183,26 @@ class OnDask:
     def new_key(self, run: str, number: int = 0, token: str = "") -> Key:
         """The key of a task of a run; Dask takes those of one ``token`` for a group, and queues large groups."""
         return (f"{self.method}-{run}-{token or os.urandom(4).hex()}", number, KEYS, self.name)
+
+    @contextmanager
+    def prioritised(self, keys: Iterable[Key], before: int, likely: float, first: bool) -> Iterator[None]:
+        """Give the tasks that are submitted in the block their priorities: the job that has had least comes first.
+
+        Each task comes after what its job has had, and after ``before`` others that have not ended; a task is
+        ``likely`` to take so many seconds. Those that others wait for come ``first``.
+        """
+        had, numbers = sum(self.seconds.values()), itertools.count(before)
+        highest = (self.priority + BEFORE_OTHERS * first) * JOB_SECONDS
+        priority = {key: highest - had - likely * next(numbers) for key in keys}
+        try:
+            with dask.annotate(priority=priority.__getitem__):
+                yield
+        except ClosedClientError as error:
+            raise self._lost() from error
+
+    def may_have_run_on(self, workers: Iterable[str]) -> None:
+        """Note workers that may have run tasks of the job, and have not said so."""
+        self.seconds.update({worker: 0.0 for worker in workers if worker not in self.seconds})
 
     def identities(self) -> dict[str, WorkerIdentity]:
         """All workers in the records of the scheduler at this moment, by their addresses.
@@ -295,7 +330,7 @@ class OnDask:
 
         with suppress(Exception):  # whatever a worker that dies or a client that is closed raises
             there = self.identities()
-            if workers := (self.at_work & there.keys()) - silent_among(there).keys():
+            if workers := (self.seconds.keys() & there.keys()) - silent_among(there).keys():
                 self._in_loop(call(list(workers)))
 
     def stream(self, function: Callable[[T], R], tasks: Iterable[T], work: Work) -> Iterator[tuple[int, R]]:
@@ -310,14 +345,29 @@ class OnDask:
     ) -> Iterator[tuple[int, R]]:
         """Yield the answers as they arrive.
 
-        ``at_once`` tasks are submitted at once, and stragglers a second time; by default, once and as many as run.
+        When one has arrived, so that it is known how long a task takes, ``at_once`` tasks are submitted at once, and
+        stragglers a second time; by default, each once and as many as run.
         """
         coming, look, ended, token = enumerate(tasks), _Look(self), SimpleQueue[Future](), os.urandom(4).hex()
         running, stragglers = dict[Key, _Asked](), Stragglers()
 
         def submit(drawn: list[_Asked], token: str, where: str | None = None) -> None:
-            with dask.annotate(**({} if work.first else self.placement)):
-                futures = self._submit(function, drawn, work, token, where)
+            """Send tasks to the scheduler in one message; rather to a worker, if given."""
+            if not drawn:
+                return
+            keys = [self.new_key(work.name, asked.number, token) for asked in drawn]
+            likely = fmean(stragglers.took or [LIKELY_SECONDS])
+            placement = {} if work.first else self.placement
+            with self.prioritised(keys, len(running), likely, work.first), dask.annotate(**placement):
+                futures = self.client.map(
+                    partial(_answer, function, work.name, self.claim),
+                    [asked.task for asked in drawn],
+                    key=keys,
+                    retries=work.retries,
+                    workers=None if where is None else [where],
+                    allow_other_workers=where is not None,
+                    pure=False,
+                )
             for asked, future in zip(drawn, futures, strict=True):
                 asked.futures.append(future)
                 running[future.key] = asked
@@ -326,28 +376,23 @@ class OnDask:
         try:
             while True:
                 is_time = look.again()
-                room = (at_once or max(1, look.threads)) - len(running)
+                most = max(1, look.threads)
+                if at_once:
+                    most = at_once if stragglers.took else FIRST_TASKS * most
+                room = most - len(running)
                 submit([_Asked(*numbered) for numbered in itertools.islice(coming, max(0, room))], token)
                 if not running:
                     return
-                if at_once and is_time and not self.placement and stragglers.may_be_known(len(running)):
+                if at_once and is_time and not self.placement:
                     for late, worker in self._stragglers(stragglers, running):
                         submit([late], os.urandom(4).hex(), worker)
                 for future, fetched in self._fetched(ended):
-                    if fetched is None:
-                        future.add_done_callback(ended.put)
-                    elif asked := self._taken(running, future):
+                    if asked := self._taken(running, future):
                         self._release(future, bool(running))
-                        reply = self._answer(fetched, asked.task, work)
-                        if isinstance(reply, Reply):
-                            self.at_work.add(reply.worker)
-                            self.latest.append(reply)
-                            stragglers.took.append(reply.seconds)
-                            reply = _result_or_raise(reply.answer)
-                        yield asked.number, reply
+                        yield asked.number, self._reply(fetched, asked.task, work, stragglers)
         finally:
             if running and self.client.status != "closed":
-                self.at_work.update(look.workers)
+                self.may_have_run_on(look.workers)
                 self.client.cancel([future for asked in running.values() for future in asked.futures])
 
     def _taken(self, running: dict[Key, _Asked], future: Future) -> _Asked | None:
@@ -360,6 +405,8 @@ class OnDask:
 
     def _stragglers(self, known: Stragglers, running: Mapping[Key, _Asked]) -> Iterator[tuple[_Asked, str]]:
         """Tasks that take much longer than the others of their run, each with another worker that has a free thread."""
+        if not known.may_be_known(len(running)):
+            return
         at_work = self._in_loop(self._scheduler().processing(workers=None))
         once = {key for key, asked in running.items() if len(asked.futures) == 1}
         if late := known.late(once, itertools.chain(*at_work.values())):
@@ -368,14 +415,18 @@ class OnDask:
             free = (one for one in able for _ in range(there[one]["nthreads"] - len(at_work.get(one, ()))))
             yield from zip([running[key] for key in late], free, strict=False)
 
-    def _fetched(self, ended: SimpleQueue[Future]) -> Iterator[tuple[Future, Fetched | None]]:
-        """The tasks that have ended within `TICK`, each with its answer; None if it was lost before it was fetched."""
+    def _fetched(self, ended: SimpleQueue[Future]) -> Iterator[tuple[Future, Fetched]]:
+        """Yield the tasks that have ended within `TICK`, each with its answer; a lost answer will end again."""
         futures = list[Future]()
         with suppress(Empty):
             futures.append(ended.get(timeout=TICK))
             while True:
                 futures.append(ended.get_nowait())
-        return zip(futures, self._in_loop(_fetch_all(futures)) if futures else [], strict=True)
+        for future, fetched in zip(futures, self._in_loop(_fetch_all(futures)) if futures else [], strict=True):
+            if fetched is None:
+                future.add_done_callback(ended.put)
+            else:
+                yield future, fetched
 
     def _release(self, future: Future, at_once: bool) -> None:
         """Release the future of a fetched answer, or its task would run again if its worker died.
@@ -391,26 +442,18 @@ class OnDask:
 
     @contextmanager
     def linked(self, work: Work) -> Iterator[_DaskLinks]:
-        """Links, for a block; see `distforest.jobs.cluster.Linking`."""
+        """Links, for a block; see `distforest.jobs.cluster.Cluster`."""
         yield _DaskLinks(self, replace(work, keep_going=False))
 
-    def _submit(
-        self, function: Callable[[T], R], drawn: Sequence[_Asked], work: Work, token: str, where: str | None
-    ) -> list[Future]:
-        """The futures of some tasks, which are sent to the scheduler in one message; rather to a worker, if given."""
-        if not drawn:
-            return []
-        futures = self.client.map(
-            partial(_answer, function, work.name, self.claim),
-            [asked.task for asked in drawn],
-            key=[self.new_key(work.name, asked.number, token) for asked in drawn],
-            retries=work.retries,
-            priority=self.priority + BEFORE_OTHERS * work.first,
-            workers=None if where is None else [where],
-            allow_other_workers=where is not None,
-            pure=False,
-        )
-        return list(futures)
+    def _reply(self, fetched: Fetched, task: object, work: Work, run: Stragglers) -> Any:
+        """The answer of a task as `_answer`; notes how long it took, and where."""
+        reply = self._answer(fetched, task, work)
+        if isinstance(reply, Lost):
+            return reply
+        self.seconds[reply.worker] = self.seconds.get(reply.worker, 0.0) + reply.seconds
+        self.latest.append(reply)
+        run.took.append(reply.seconds)
+        return _result_or_raise(reply.answer)
 
     def _answer(self, fetched: Fetched, task: object, work: Work) -> Any:
         """The answer of a task; `Lost` if it was lost with its workers and the run may go on. Raises other errors."""
@@ -471,7 +514,7 @@ class _DaskLinks:
     def __init__(self, cluster: OnDask, work: Work) -> None:
         self._cluster, self._work, self._look = cluster, work, _Look(cluster)
         self._numbers, self._near, self._token = itertools.count(), dict[int, str](), os.urandom(4).hex()
-        self._unsent: list[_LinkedTask] = []
+        self._unsent, self._n_sent = list[_LinkedTask](), 0
 
     def call(self, function: Callable[..., object], *arguments: object, near: int | None = None) -> _LinkedTask:
         """A task, which is sent with others."""
@@ -489,16 +532,18 @@ class _DaskLinks:
         """Send all tasks, in few messages, each of tasks that have the same place."""
         unsent, self._unsent = self._unsent, []
         for tasks in _messages(unsent):
-            where = tasks[0].where
-            futures = self._cluster.client.get(
-                {task.key: tuple(map(_sent, task.call)) for task in tasks},
-                [task.key for task in tasks],
-                workers=None if where is None else [where],
-                allow_other_workers=where is not None,
-                retries=self._work.retries,
-                priority=self._cluster.priority,
-                sync=False,
-            )
+            where, keys = tasks[0].where, [task.key for task in tasks]
+            prioritised = self._cluster.prioritised(keys, self._n_sent, LINKED_SECONDS, first=False)
+            with prioritised, dask.annotate(**self._cluster.placement):
+                futures = self._cluster.client.get(
+                    {task.key: tuple(map(_sent, task.call)) for task in tasks},
+                    keys,
+                    workers=None if where is None else [where],
+                    allow_other_workers=where is not None,
+                    retries=self._work.retries,
+                    sync=False,
+                )
+            self._n_sent += len(tasks)
             for task, future in zip(tasks, futures, strict=True):
                 task.future, task.call = future, ()
 
@@ -527,8 +572,7 @@ class _DaskLinks:
                         awaited.append((course, course.send(answer)))
                     except StopIteration as end:
                         yield end.value
-                with dask.annotate(**self._cluster.placement):
-                    self._send()
+                self._send()
                 for course, task in awaited:
                     assert task.future is not None  # noqa: S101  (all were sent)
                     waiting[task.key] = (course, task.future)
@@ -536,7 +580,7 @@ class _DaskLinks:
                 awaited = []
                 ready = list(self._ready(ended, waiting)) if waiting else []
         finally:
-            self._cluster.at_work.update(self._look.workers)
+            self._cluster.may_have_run_on(self._look.workers)
             for course, future in waiting.values():
                 course.close()
                 future.cancel()
@@ -547,9 +591,6 @@ class _DaskLinks:
         """The courses whose answers have come, if any has, each with its answer."""
         self._look.again()
         for future, fetched in self._cluster._fetched(ended):
-            if fetched is None:
-                future.add_done_callback(ended.put)
-                continue
             course, _ = waiting.pop(future.key)
             yield course, self._cluster._answer(fetched, "a tree in parts", self._work)
 
@@ -643,16 +684,32 @@ class Reply(NamedTuple):
 
 
 def _answer(function: Callable[[T], R], name: str, claim: Claim | None, task: T) -> Reply:
-    """Run a task on a worker; an error that is raised on purpose is returned, so that Dask does not retry the task."""
+    """Run a task on a worker."""
     logging.getLogger("distforest").debug("%s: %s", name, task)
-    worker, begun = get_worker().address, time.monotonic()
+    begun = time.monotonic()
+
+    def run() -> R:
+        with in_own_processes(_cancellation_check()):
+            return function(task)
+
+    return Reply(_result_or_error(run, claim), get_worker().address, time.monotonic() - begun)
+
+
+def _linked_answer(function: Callable[..., R], claim: Claim | None, *arguments: object) -> R | DistforestError:
+    """Run a task that is given the answers of others; an error among them is returned."""
+    error = _error_among(arguments)
+    return _result_or_error(partial(function, *arguments), claim) if error is None else error
+
+
+def _result_or_error(run: Callable[[], R], claim: Claim | None) -> R | DistforestError:
+    """Call a function on a worker; an error that is raised on purpose is returned, so that Dask does not try again."""
+    worker = get_worker().address
     try:
         if claim is not None:
             check_seen(claim, worker)
-        with in_own_processes(_cancellation_check()):
-            return Reply(function(task), worker, time.monotonic() - begun)
+        return run()
     except DistforestError as error:
-        return Reply(error, worker, time.monotonic() - begun)
+        return error
     except OSError as refusal:
         refusal.add_note(f"on worker {worker}")
         time.sleep(RETRY_SECONDS)  # Dask tries again at once, a store may need a moment
@@ -692,22 +749,6 @@ def _linked_in(argument: object) -> Iterator[_LinkedTask]:
     elif isinstance(argument, (list, tuple)):
         for own in argument:
             yield from _linked_in(own)
-
-
-def _linked_answer(function: Callable[..., R], claim: Claim | None, *arguments: object) -> R | DistforestError:
-    """Run a task that is given the answers of others; an error among them, or one raised on purpose, is returned."""
-    if (error := _error_among(arguments)) is not None:
-        return error
-    try:
-        if claim is not None:
-            check_seen(claim, get_worker().address)
-        return function(*arguments)
-    except DistforestError as raised:
-        return raised
-    except OSError as refusal:
-        refusal.add_note(f"on worker {get_worker().address}")
-        time.sleep(RETRY_SECONDS)  # Dask tries again at once, a store may need a moment
-        raise
 
 
 def _cancellation_check() -> Callable[[], None]:

@@ -1,23 +1,28 @@
-"""The form of the answer to a question, which is checked before anything is written."""
+"""The form of the answer to a question, which is checked before anything is written; and the memory that it takes.
+
+Nearest rows are found by the leaf index of all training rows, made once in a process, if that fits into memory. If not,
+a task takes many queries, makes the index of one range of training rows after the other, and keeps the nearest so far.
+The answer is the same, bit for bit; what changes is how often an index is made: once for each task.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from distforest.amounts import counted
-from distforest.errors import ArtifactError, InputError
+from distforest.amounts import counted, in_bytes
+from distforest.errors import ArtifactError, InputError, MemoryLimitError
 from distforest.forest import scoring
 from distforest.forest.pairs.pair_scores import is_over_pairs
-from distforest.forest.sealed.artifact import read_manifest
+from distforest.forest.sealed.artifact import decoded_bytes, read_manifest
 from distforest.jobs.answers import ANSWERS, Survey
-from distforest.jobs.asked import has_further_columns, opened_forest, points_of, recoded
-from distforest.jobs.neighbor_room import Sizes, check_opened, opened_bytes
+from distforest.jobs.plan import IMPORTED_BYTES
 from distforest.jobs.question import Question
 from distforest.jobs.sides import check_sides
+from distforest.jobs.task_data import has_further_columns, opened_forest, points_of, recoded
 from distforest.sources.arrays import open_array
 from distforest.sources.files.ids import ids_beside, refuse_text_as_bytes
 from distforest.sources.opening import open_matrix, read_rows
@@ -31,8 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from distforest.forest.forest import Forest
-    from distforest.jobs.answers import Answer
-    from distforest.jobs.neighbor_room import Limit
+    from distforest.forest.sealed.artifact import Manifest
     from distforest.sources.factors import ClassName
 
 MAY_BE_SPARSE = (Dense, Features)
@@ -58,22 +62,82 @@ def unused(answer: str, given: Mapping[str, object]) -> dict[str, str]:
     }
 
 
-CELL_BYTES = 8
-"""Bytes of a cell of an array that is read, at most."""
-
 SMALL_QUESTION = 1 << 26
 """Bytes up to which reading a forest and an array takes less time than starting workers for it."""
 
 
+OPENED_NODE_BYTES = 72
+"""Bytes of a node while a forest is opened, checked and walked, beside its arrays."""
+
+REFERENCE_BYTES = 24
+"""Bytes of a row of the index beside those in each tree: order, place, and their sorting."""
+
+COUNTER_BYTES = 16
+"""Bytes of a row of the index for each thread that counts common leaves."""
+
+NEIGHBOR_BYTES = 56
+"""Bytes of a neighbour of a query, while the nearest are found and written."""
+
+MOST_INDEX_PARTS = 64
+"""Most parts of an index. More are refused, as each task would make an index so often."""
+
+SPARED = 8
+"""A worker is given work for all but this part of its memory: Dask pauses a worker that is nearly full."""
+
+
+class Limit(NamedTuple):
+    """The memory of a worker in bytes, None if there is no limit, and its threads."""
+
+    n_bytes: int | None
+    threads: int
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What decides how much memory neighbours take.
+
+    Attributes
+    ----------
+    forest_bytes, n_trees, n_training
+        The opened forest.
+    n_queries, width
+        The queries and their columns.
+    n_neighbors
+        How many are found of each.
+    """
+
+    forest_bytes: int
+    n_trees: int
+    n_training: int
+    n_queries: int
+    width: int
+    n_neighbors: int
+
+
 @dataclass(frozen=True)
 class Outline:
-    """The output of a question: the forest's digest, arrays by name as (dtype, tail), the number of answers, classes.
+    """The form of the answer to a question.
 
-    ``told`` are warnings about the arrays that are read, ``ids`` is the address of the names of the queries, if an
-    answer has a row for each of them and they have names. ``chunk_rows`` is how many queries lie in a chunk, 1 if that
-    does not matter, ``columns`` the number of columns of a sparse matrix, None for other answers, ``sizes`` what
-    decides the memory of neighbours that are found by the leaf index. ``query_bytes`` is how many bytes the queries of
-    an answer take when they are read, 0 where a function is asked.
+    Attributes
+    ----------
+    digest
+        The forest's digest.
+    arrays
+        The arrays of the answer by name, as (dtype, tail of the shape).
+    n_answers, classes
+        The number of answers, and the names of predicted classes.
+    told
+        Warnings about the arrays that are read.
+    ids
+        The address of the names of the queries, if an answer has a row for each of them and they have names.
+    chunk_rows
+        How many queries lie in a chunk, which is decoded as a whole; 1 if an answer has no row for each query.
+    columns
+        The number of columns of a sparse matrix; None for other answers.
+    sizes
+        What decides the memory of neighbours that are found by the leaf index; None for any other answer.
+    query_bytes
+        How many bytes the queries of an answer take when trees read them, 0 where a function is called.
     """
 
     digest: str
@@ -97,20 +161,38 @@ def outline(question: Question, limit: Limit | None = None) -> Outline:
         expected = f"`{name}` goes with the answer {answers}"
         raise InputError(f"{expected}, found it with {question.answer!r}; leave it out, or ask for that")
     manifest = read_manifest(question.forest)
-    digest = str(manifest["digest"])
-    if limit is not None:
-        check_opened(manifest, limit, question.forest)
+    digest, forest_bytes = str(manifest["digest"]), opened_bytes(manifest)
+    if limit is not None and limit.n_bytes is not None and IMPORTED_BYTES + forest_bytes > limit.n_bytes:
+        raise _too_small(f"to open {question.forest}", IMPORTED_BYTES + forest_bytes, limit)
     told = tuple(_told_of_arrays(question))
     forest = opened_forest(question.forest, digest)
     check_sides(question, forest)
     told += tuple(_told_of_schema(question, forest))
     arrays, n_answers = _arrays(question, forest)
-    classes = forest.meaning.classes if ANSWERS[question.answer].is_predicted else None
-    ids = None if ANSWERS[question.answer].of_pairs else ids_beside(question.queries, n_answers)
-    columns = forest.n_training if ANSWERS[question.answer].is_graph else None
-    sizes = _sizes(question, forest, n_answers, opened_bytes(manifest))
-    of_chunks = (_chunk_rows(question), columns, sizes, _query_bytes(question, forest))
-    return Outline(digest, arrays, n_answers, classes, told, ids, *of_chunks)
+    row, sizes = ANSWERS[question.answer], None
+    if "n_neighbors" in row.takes and scoring.says_shared(forest):
+        of_forest = forest_bytes, forest.n_trees, forest.n_training
+        sizes = Sizes(*of_forest, n_answers, forest.n_features, question.n_neighbors + question.without_self)
+    chunk_rows, query_bytes = 1, 0
+    if question.callback is None:
+        matrix = open_matrix(question.queries)
+        if isinstance(matrix, SparseStore):
+            query_bytes = 12 * -(-matrix.n_stored // max(1, matrix.shape[0]))  # of an entry, on average
+        else:
+            query_bytes = (8 if is_given(forest.meaning.rows) else 4) * matrix.shape[1]
+            chunk_rows = 1 if row.of_pairs else int(matrix.chunks[0])
+    return Outline(
+        digest,
+        arrays,
+        n_answers,
+        forest.meaning.classes if row.is_predicted else None,
+        told,
+        None if row.of_pairs else ids_beside(question.queries, n_answers),
+        chunk_rows,
+        forest.n_training if row.is_graph else None,
+        sizes,
+        query_bytes * (2 if row.of_pairs else 1),
+    )
 
 
 def is_small(question: Question) -> bool:
@@ -120,45 +202,14 @@ def is_small(question: Question) -> bool:
     """
     if question.callback is not None:
         return False
-    arrays = filter(None, (question.queries, question.reference, question.pairs))
     try:
-        n_bytes = [opened_bytes(read_manifest(question.forest)), *map(_bytes_at, arrays)]
+        n_bytes = [opened_bytes(read_manifest(question.forest))]
+        for address in filter(None, (question.queries, question.reference, question.pairs)):
+            array = open_matrix(address)
+            n_bytes.append(8 * (array.n_stored if isinstance(array, SparseStore) else math.prod(array.shape)))
     except (InputError, ArtifactError, OSError):
         return True
     return max(n_bytes) <= SMALL_QUESTION
-
-
-def _bytes_at(address: str) -> int:
-    """Bytes of the array at an address, at most."""
-    array = open_matrix(address)
-    n_cells = array.n_stored if isinstance(array, SparseStore) else math.prod(array.shape)
-    return n_cells * CELL_BYTES
-
-
-def _query_bytes(question: Question, forest: Forest) -> int:
-    """Bytes of a query, or of both of a pair, as trees read them: of a sparse one those of its entries, on average."""
-    if question.callback is not None:
-        return 0
-    matrix = open_matrix(question.queries)
-    n_entries = -(-matrix.n_stored // max(1, matrix.shape[0])) if isinstance(matrix, SparseStore) else matrix.shape[1]
-    n_bytes = 12 if isinstance(matrix, SparseStore) else 8 if is_given(forest.meaning.rows) else 4
-    return n_entries * n_bytes * (2 if ANSWERS[question.answer].of_pairs else 1)
-
-
-def _chunk_rows(question: Question) -> int:
-    """Queries in a chunk, each of which is decoded as a whole; 1 if an answer has no row for each query."""
-    if question.callback is not None or ANSWERS[question.answer].of_pairs:
-        return 1
-    matrix = open_matrix(question.queries)
-    return 1 if isinstance(matrix, SparseStore) else int(matrix.chunks[0])
-
-
-def _sizes(question: Question, forest: Forest, n_queries: int, forest_bytes: int) -> Sizes | None:
-    """What decides the memory of nearest rows by the leaf index; None for any other answer."""
-    if "n_neighbors" not in ANSWERS[question.answer].takes or not scoring.says_shared(forest):
-        return None
-    of_forest = forest_bytes, forest.n_trees, forest.n_training
-    return Sizes(*of_forest, n_queries, forest.n_features, question.n_neighbors + question.without_self)
 
 
 def _told_of_arrays(question: Question) -> Iterator[str]:
@@ -191,27 +242,28 @@ def _told_of_schema(question: Question, forest: Forest) -> Iterator[str]:
 def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tuple[int, ...]]], int]:
     """The arrays of the answer by name, as (dtype, tail of the shape), and the number of answers."""
     may_be_sparse = isinstance(forest.meaning.rows, MAY_BE_SPARSE) or forest.sparse_points is not None
-    may_be_sparse = may_be_sparse and question.callback is None
-    look = open_matrix if may_be_sparse else open_array
+    look = open_matrix if may_be_sparse and question.callback is None else open_array
     shape = tuple(look(question.queries).shape)
     _check_rows(question, forest, shape)
     if question.answer not in ANSWERS:
         raise InputError(f"answer must be one of {', '.join(ANSWERS)}, found {question.answer!r}")
-    row, n = ANSWERS[question.answer], int(shape[0])
-    n_others = _n_training(row, question, forest)
+    row, n, n_others = ANSWERS[question.answer], int(shape[0]), forest.n_training
+    needs_nodes = (row.to_training and not question.reference) or (row.is_predicted and forest.nearest_votes)
+    if needs_nodes and not is_over_pairs(forest):
+        n_others = int(forest.training_nodes.shape[1])  # raises for a forest without them
     if "reference" in row.takes and question.reference:
         n_others = int(look(question.reference).shape[0])
     if "n_neighbors" in row.takes:
-        _check_neighbors(question, n, n_others)
-    n_answers = _n_pairs(question, n) if row.of_pairs else n
+        most = n_others - question.without_self
+        if not 1 <= question.n_neighbors <= most:
+            raise InputError(f"n_neighbors must be in 1..{most}, found {question.n_neighbors}")
+        if question.without_self and n != n_others:
+            raise InputError(
+                f"{question.queries}: as many rows as in training, {n_others:,}, were expected, so that none is its "
+                f"own neighbour, found {counted(n, 'row')}; ask about other rows without `without_self`"
+            )
     survey = Survey(forest, question, n_others)
-    return {array.name: array.form(survey) for array in row.arrays}, n_answers
-
-
-def _n_training(row: Answer, question: Question, forest: Forest) -> int:
-    """The number of training rows; refuses a forest without their nodes if the answer needs them."""
-    asks = (row.to_training and not question.reference) or (row.is_predicted and forest.nearest_votes)
-    return int(forest.training_nodes.shape[1]) if asks and not is_over_pairs(forest) else forest.n_training
+    return {array.name: array.form(survey) for array in row.arrays}, _n_pairs(question, n) if row.of_pairs else n
 
 
 def _check_rows(question: Question, forest: Forest, shape: tuple[int, ...]) -> None:
@@ -219,8 +271,14 @@ def _check_rows(question: Question, forest: Forest, shape: tuple[int, ...]) -> N
     if question.callback is None and len(shape) != 2:
         expected = f"{question.queries}: rows, an array of two dimensions, were expected"
         raise InputError(f"{expected}, found shape {shape}")
+    if is_over_pairs(forest) and question.callback is not None:
+        raise InputError(f"{question.forest} reads points, it has no similarities to ask for")
     if is_over_pairs(forest):
-        _check_points(question, forest)
+        *names, last = [row.name for row in ANSWERS.values() if row.over_pairs]
+        if question.answer not in (*names, last):
+            expected = f"a forest over pairs answers with {', '.join(names)} or {last}"
+            raise InputError(f"{expected}, not with {question.answer!r}")
+        points_of(forest, recoded(forest, question.queries, read_rows(question.queries, slice(0, 1))))
     elif question.callback is None:
         forest.source(recoded(forest, question.queries, read_rows(question.queries, slice(0, 1))))
     elif isinstance(forest.meaning.rows, Several):
@@ -228,27 +286,6 @@ def _check_rows(question: Question, forest: Forest, shape: tuple[int, ...]) -> N
         raise InputError(f"{question.forest} reads several similarities, found one function; {cure}")
     elif not isinstance(forest.meaning.rows, Dense):
         raise InputError(f"{question.forest} reads {forest.meaning.rows.kind}, it has no similarities to ask for")
-
-
-def _check_points(question: Question, forest: Forest) -> None:
-    """Refuse a question that a forest over pairs cannot answer: it gives only distances and neighbours of points."""
-    if question.callback is not None:
-        raise InputError(f"{question.forest} reads points, it has no similarities to ask for")
-    *names, last = [row.name for row in ANSWERS.values() if row.over_pairs]
-    if question.answer not in (*names, last):
-        raise InputError(f"a forest over pairs answers with {', '.join(names)} or {last}, not with {question.answer!r}")
-    points_of(forest, recoded(forest, question.queries, read_rows(question.queries, slice(0, 1))))
-
-
-def _check_neighbors(question: Question, n_queries: int, n_training: int) -> None:
-    most = n_training - question.without_self
-    if not 1 <= question.n_neighbors <= most:
-        raise InputError(f"n_neighbors must be in 1..{most}, found {question.n_neighbors}")
-    if question.without_self and n_queries != n_training:
-        raise InputError(
-            f"{question.queries}: as many rows as in training, {n_training:,}, were expected, so that none is its own "
-            f"neighbour, found {counted(n_queries, 'row')}; ask about other rows without `without_self`"
-        )
 
 
 def _n_pairs(question: Question, n_queries: int) -> int:
@@ -263,3 +300,63 @@ def _n_pairs(question: Question, n_queries: int) -> int:
     if numbers.size and not (numbers.min() >= 0 and numbers.max() < n_queries):
         raise InputError(f"{question.pairs}: row numbers must be in 0..{n_queries - 1}")
     return len(numbers)
+
+
+# --- memory ---------------------------------------------------------------------------------------------------
+
+
+def opened_bytes(manifest: Manifest) -> int:
+    """Bytes that a process holds when it has opened a forest."""
+    n_nodes = math.prod(manifest["arrays"]["left"]["shape"])
+    return decoded_bytes(manifest) + OPENED_NODE_BYTES * n_nodes
+
+
+@dataclass(frozen=True)
+class NeighborRoom:
+    """Rows of the leaf index that are made at once, None for all; most queries of a task; bytes of a worker."""
+
+    part_rows: int | None
+    task_rows: int
+    projected_bytes: int
+
+
+def room_for_neighbors(sizes: Sizes, step: int, limit: Limit) -> NeighborRoom:
+    """How the nearest rows are found within a worker's limit, where a task without it would have ``step`` rows.
+
+    Raises
+    ------
+    MemoryLimitError
+        Not even `MOST_INDEX_PARTS` parts would fit.
+
+    Examples
+    --------
+    >>> sizes = Sizes(900 << 20, 10, 10_000_000, 10_000_000, 20, 10)
+    >>> room_for_neighbors(sizes, 1 << 16, Limit(4 << 30, 1)).part_rows  # the whole index
+    >>> room_for_neighbors(sizes, 1 << 16, Limit(1700 << 20, 1)).part_rows
+    2441216
+    """
+    step, threads = min(step, sizes.n_queries), limit.threads
+    query_bytes = 12 * sizes.width + 9 * sizes.n_trees + NEIGHBOR_BYTES * sizes.n_neighbors  # read, nodes, nearest
+    index_bytes = 4 * sizes.n_trees + REFERENCE_BYTES
+    held = IMPORTED_BYTES + sizes.forest_bytes
+    counters = threads * COUNTER_BYTES
+    whole = held + threads * step * query_bytes + sizes.n_training * (index_bytes + counters)
+    if limit.n_bytes is None or whole <= limit.n_bytes - limit.n_bytes // SPARED:
+        return NeighborRoom(None, step, whole)
+    of_row = index_bytes + COUNTER_BYTES
+    least_rows = -(-sizes.n_training // MOST_INDEX_PARTS)
+    least = held + threads * (step * query_bytes + least_rows * of_row)
+    free = (limit.n_bytes - limit.n_bytes // SPARED - held) // threads
+    if least > limit.n_bytes - limit.n_bytes // SPARED:
+        raise _too_small("to find neighbours in parts", least + least // (SPARED - 1), limit)
+    n_steps = max(1, free // 2 // (step * query_bytes))  # half for queries, which make the index worth its making
+    task_rows = min(n_steps, -(-sizes.n_queries // step)) * step
+    part_rows = max(least_rows, (free - task_rows * query_bytes) // of_row)
+    return NeighborRoom(part_rows, task_rows, held + threads * (task_rows * query_bytes + part_rows * of_row))
+
+
+def _too_small(to: str, needed: int, limit: Limit) -> MemoryLimitError:
+    return MemoryLimitError(
+        f"a worker would need about {in_bytes(needed)} {to}, and has {in_bytes(limit.n_bytes or 0)}: give workers more "
+        "memory (`run.memory_limit`), or fewer threads"
+    )

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import itertools
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from distforest.errors import MemoryLimitError
 from distforest.forest.forest import SEALED_CHUNK_BYTES
 from distforest.growth.cuts.blocks import PACKED_CELLS
 from distforest.growth.grower import SLAB_CELLS
+from distforest.growth.methods import METHODS, n_candidates, n_combined, sampling, with_max_features
 from distforest.growth.row_room import (
     BLOCK_SHARE,
-    FINISHING_BYTES,
     FLOAT32_BYTES,
-    NUMBER_BYTES,
     PICKED_BYTES,
+    RANKED_BY_COSTS,
     SORTING_COSTS_BYTES,
-    WEIGHT_BYTES,
+    CategorySizes,
+    RowRoom,
+    sizes_of,
 )
+from distforest.sources.row_kinds import Features
+from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from distforest.growth.row_room import CategorySizes, RowRoom, TableRoom
+    from distforest.forest.forest import Params
+    from distforest.growth.problem import Data
 
 LOCKSTEP_ROWS = 1 << 17
 """Rows of all trees of a task that the plan aims at: enough to hide the cost of Python, few to lose with a worker."""
@@ -113,9 +119,6 @@ LEVELS_BY_SUMS = 4
 """Levels that the trees of a task may be cut by sums of distances: the more trees share a pass, the more levels pass
 before all of their nodes fit."""
 
-LEVELS_MORE = 1.5
-"""How many times as many levels as if cuts halved nodes are read of what is in memory."""
-
 SPARE_SHARE = 4
 """A budget of distances leaves this part of a worker's limit: maps come beside it, and Dask ends a worker near it."""
 
@@ -179,7 +182,7 @@ class Size:
     n_drawn: int = 1
     n_parts: int | None = None
     parts_of_worker: int = 1
-    room: RowRoom | TableRoom | None = None
+    room: RowRoom | None = None
     n_pairs: int | None = None
     categories: CategorySizes | None = None
     of_costs: bool = False
@@ -251,11 +254,6 @@ class Size:
         return BYTES_OF_PASSES + batch * of_tree
 
     @property
-    def picked_bytes(self) -> int:
-        """Bytes of an in-bag row for its values on the chosen candidates, beside what numbers alone take."""
-        return 0 if self.categories is None else PICKED_BYTES
-
-    @property
     def answered_bytes(self) -> int:
         """Memory of the sums over categories that a worker has of a level, in parts, while they are added up."""
         if self.categories is None or self.n_parts is None:
@@ -296,67 +294,13 @@ class Size:
         by_trees = (budget - budget // BLOCK_SHARE) // (self.triangle_bytes + BYTES_PER_ROW * self.n_rows)
         return max(1, min(by_blocks, by_trees, MAX_BATCH))
 
-    @property
-    def read_of_tree(self) -> int:
-        """About how many bytes a tree reads that grows by passes over rows, if cuts halve large nodes.
-
-        All features at its start, and while rows walk to their leaves; those of nodes that do not fit as often as they
-        are passed over on each level; and what is in memory once a level.
-
-        Examples
-        --------
-        >>> codes = Size(4_000_000, 1, 800 << 20, 16 << 20, 7, dense=False, rows_budget=1 << 28, n_drawn=2_528_483)
-        >>> replace(codes, most_leaves=1).read_of_tree >> 20
-        1617
-        """
-        codes, budget = self.matrix_bytes // FLOAT32_BYTES, self.rows_budget or 1
-        if self.room is None:
-            begun, on_disk = codes, (codes + self.truth_bytes) // self.n_rows + WEIGHT_BYTES + NUMBER_BYTES
-            most = budget // (on_disk + FINISHING_BYTES)
-        else:
-            begun, on_disk = self.n_rows * self.room.stored_bytes or self.matrix_bytes, self.room.bytes_on_disk
-            most = self.room.rows_in_memory(budget)
-        most, n_rows, readings = max(1, most), self.n_drawn, 0
-        while n_rows > most:
-            readings += 2 if self.room is None else self.room.n_readings(budget, n_rows)
-            n_rows = -(-n_rows // 2)
-        if self.n_drawn > most:
-            leaf = max(1, self.n_drawn // self.n_leaves)
-            readings += math.ceil(LEVELS_MORE * math.log2(max(2, n_rows / leaf)))
-        return begun + self.matrix_bytes + readings * on_disk * self.n_drawn
-
-    def n_passes(self, batch: int) -> int:
-        """About how often a task of ``batch`` trees reads the matrix of distances, if cuts halve nodes.
-
-        Each level by sums is a pass, the blocks are gathered in one, and the distances of leaves take another.
-
-        Examples
-        --------
-        >>> size = Size(40_000, 10, 1 << 20, 6_400_000_000, 4, dense=True, rows_budget=1 << 30, n_drawn=25_284)
-        >>> small = replace(size, most_leaves=2_000)
-        >>> small.n_passes(1), small.n_passes(small.lockstep)
-        (4, 7)
-        """
-        cells, packed = 4 * batch * self.n_drawn**2, max(1, (self.rows_budget or 0) * 3 // 4)
-        return max(0, math.ceil(math.log2(cells / packed))) + 2
-
 
 @dataclass(frozen=True)
 class Plan:
-    """The tasks of a job: runs of trees, first to last, and the memory that a worker needs for them.
-
-    ``rows_budget`` is that of the size: trees grow by passes unless it is None, and all tasks together read about
-    ``read_bytes``. Over distances, each task then reads the matrix about ``n_passes`` times. If rows lie in
-    ``n_parts``, ``part_bytes`` are those of the rows on a worker.
-    """
+    """The tasks of a job: runs of trees, first to last, and the memory that a worker needs for them."""
 
     tasks: tuple[tuple[int, int], ...]
     projected_bytes: int
-    rows_budget: int | None = None
-    n_parts: int | None = None
-    part_bytes: int = 0
-    n_passes: int = 0
-    read_bytes: int = 0
 
 
 def plan(size: Size, done: Collection[int], slots: int, batch: int | None = None, threads: int = 1) -> Plan:
@@ -384,19 +328,15 @@ def plan(size: Size, done: Collection[int], slots: int, batch: int | None = None
     missing = sorted(set(range(size.n_trees)) - set(done))
     if size.n_parts is not None:
         tasks_of_parts = tuple((tree, tree) for tree in missing)
-        needed = projected_bytes(size, batch or TREES_AT_ONCE, threads)
-        return Plan(tasks_of_parts, needed, n_parts=size.n_parts, part_bytes=size.part_bytes)
+        return Plan(tasks_of_parts, projected_bytes(size, batch or TREES_AT_ONCE, threads))
     shares = [missing] if batch else _shares(missing, _parts(size, len(missing), slots))
-    runs = [run for share in shares for run in _runs(share)]
     most = batch or max(map(len, shares), default=1)
-    tasks = ((run[first], run[min(first + most, len(run)) - 1]) for run in runs for first in range(0, len(run), most))
-    planned = Plan(tuple(tasks), projected_bytes(size, most, threads), size.rows_budget)
-    if size.rows_budget is None:
-        return planned
-    if not size.dense:
-        return replace(planned, read_bytes=len(missing) * size.read_of_tree)
-    read = len(planned.tasks) * size.n_passes(most) * size.truth_bytes
-    return replace(planned, n_passes=size.n_passes(most), read_bytes=read)
+    tasks = []
+    for share in shares:
+        breaks = [place for place in range(1, len(share)) if share[place] != share[place - 1] + 1]
+        for begin, end in itertools.pairwise([0, *breaks, len(share)]):  # trees whose numbers follow each other
+            tasks += [(share[at], share[min(at + most, end) - 1]) for at in range(begin, end, most)]
+    return Plan(tuple(tasks), projected_bytes(size, most, threads))
 
 
 def _shares(trees: list[int], parts: list[int]) -> list[list[int]]:
@@ -404,17 +344,6 @@ def _shares(trees: list[int], parts: list[int]) -> list[list[int]]:
     whole = sum(parts)
     ends = [len(trees) * end // whole for end in itertools.accumulate(parts, initial=0)]
     return [trees[first:last] for first, last in itertools.pairwise(ends) if first < last]
-
-
-def _runs(trees: list[int]) -> list[list[int]]:
-    """Runs of trees whose numbers follow each other."""
-    runs: list[list[int]] = []
-    for tree in trees:
-        if runs and tree == runs[-1][-1] + 1:
-            runs[-1].append(tree)
-        else:
-            runs.append([tree])
-    return runs
 
 
 def _parts(size: Size, n_missing: int, slots: int) -> list[int]:
@@ -468,7 +397,8 @@ def projected_bytes(size: Size, batch: int, threads: int) -> int:
 def _parted_bytes(size: Size, at_once: int) -> int:
     """The peak memory of a worker on which some parts lie; one tree may be sealed there while others grow."""
     n_rows, of_row = size.share_of_worker * size.n_rows, (size.matrix_bytes + size.truth_bytes) / size.n_rows
-    packed = PACKED_MORE * n_rows * (2 * of_row + BYTES_PER_PACKED_ROW + size.picked_bytes)
+    picked = 0 if size.categories is None else PICKED_BYTES
+    packed = PACKED_MORE * n_rows * (2 * of_row + BYTES_PER_PACKED_ROW + picked)
     growing = at_once * int(n_rows * BYTES_PER_PARTED_ROW + packed + size.answered_bytes)
     of_classes = 2 * size.n_leaves * size.told_bytes  # which each part counts among its rows
     told = size.held_bytes if size.of_vectors else (size.n_parts or 1) * of_classes
@@ -513,12 +443,7 @@ def _within_of_distances(size: Size, free: int, batch: int | None) -> Size | Non
 
 
 def check_worker_memory(limit: int | None) -> None:
-    """Refuse workers with less memory than their imports need; they would die at the start.
-
-    Raises
-    ------
-    MemoryLimitError
-        With both numbers, and what to do.
+    """Refuse workers with less memory than their imports need, which would die at the start; raises MemoryLimitError.
 
     Examples
     --------
@@ -547,6 +472,97 @@ def check_memory(projected: int, limit: int | None, further: str = "") -> None:
             f"a worker would need about {_mib(projected)} and has {_mib(limit)}: "
             f"give workers more memory (`run.memory_limit`), fewer threads, or smaller tasks (`run.batch`){further}"
         )
+
+
+# --- growth by passes ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WorkerRoom:
+    """The memory of a worker, its threads, and the trees of a task; None: chosen by the size."""
+
+    limit: int
+    threads: int = 1
+    batch: int | None = None
+
+
+def by_passes(params: Params, truth_kind: TruthKind, size: Size, room: WorkerRoom) -> Size | None:
+    """The size of growth by passes; None if that does not fit into memory either.
+
+    Parameters
+    ----------
+    params, truth_kind
+        All parameters of the method, and the kind of its ground truth.
+    size
+        The size with all rows in memory.
+    room
+        The memory that there is.
+    """
+    rows = sampling(params, size.n_rows)
+    of_row, in_bins = None, bool(params.get("max_bins"))
+    known = size.matrix_bytes // (FLOAT32_BYTES * size.n_rows), size.truth_bytes // size.n_rows, size.width
+    if in_bins and size.categories is not None and not size.dense:
+        of_row = RowRoom(*known, size.categories, in_bins=True)
+    elif not in_bins and not size.dense:
+        at_random, has_truth = params["splitter"] == "random", truth_kind != TruthKind.NOTHING
+        of_row = RowRoom(
+            *known,
+            size.categories,
+            at_random=at_random and has_truth,
+            of_costs=size.of_costs,
+            n_witnesses=int(params.get("n_witnesses", 0)),
+            by_some=at_random and not has_truth and params["min_samples_leaf"] == 1,
+        )
+    asked = replace(size, n_drawn=rows.n_distinct, most_leaves=rows.most_leaves(params), room=of_row)
+    return within(asked, room.limit, room.batch, room.threads)
+
+
+def size_over_rows(params: Params, shape: tuple[int, ...], truth_bytes: int, kind: TruthKind) -> Size:
+    """The size of growth over dense features of this shape, with all rows in memory."""
+    n_rows, n_columns = shape
+    n_trees, matrix_bytes = int(params["n_estimators"] or 1), FLOAT32_BYTES * n_rows * n_columns
+    most_leaves = sampling(params, n_rows).most_leaves(params)
+    width = width_of(params, n_columns, kind)
+    return Size(n_rows, n_trees, matrix_bytes, truth_bytes, width, dense=False, most_leaves=most_leaves)
+
+
+def width_of(params: Params, n_columns: int, kind: TruthKind) -> int:
+    """Candidates of a node of a method over rows, for a kind of ground truth."""
+    params = with_max_features(params, kind)
+    if "n_pairs" in params:
+        return int(params["n_pairs"] or 1)
+    width = n_candidates(params["max_features"], n_columns)
+    is_axis = n_combined(params, n_columns) == 1.0 and params["feature_weights"] is None
+    return min(width, n_columns) if is_axis else width
+
+
+def exceeds(method: str, params: Params, shape: tuple[int, ...], room: WorkerRoom) -> bool:
+    """Whether not even one tree fits into memory over features of this shape, whatever their truth takes."""
+    if METHODS[method].reads != "features":
+        return False
+    return projected_bytes(size_over_rows(params, shape, 0, TruthKind.LABELS), room.batch or 1, 1) > room.limit
+
+
+def budget_of(method: str, data: Data, params: Params, room: WorkerRoom) -> int | None:
+    """The budget of rows of trees that grow by passes over data that are there; None: in memory.
+
+    They do if they do not fit otherwise, and trees of this kind may.
+    """
+    kind, rows, has_costs = data.truth_kind, data.rows, data.costs is not None
+    if METHODS[method].reads != "features" or kind in {TruthKind.DISTANCES, TruthKind.DIFFERENCES}:
+        return None
+    if not isinstance(data.matrix, np.ndarray) or not isinstance(rows, Features):
+        return None
+    if (params.get("max_bins") and has_costs) or (rows.n_categories and kind == TruthKind.NOTHING):
+        return None  # costs have no sums over bins, and nothing puts categories in order
+    size = size_over_rows(params, data.matrix.shape, data.truth.nbytes, kind)
+    size = replace(size, of_vectors=kind.is_of_vectors, of_costs=has_costs, told_bytes=data.told_bytes)
+    if rows.n_categories:
+        n_classes = len(data.classes or ()) if kind == TruthKind.LABELS and not has_costs else None
+        of_vectors = RANKED_BY_COSTS if has_costs else data.truth.shape[-1] if n_classes is None else 1
+        size = replace(size, categories=CategorySizes(*sizes_of(rows.n_categories), n_classes, of_vectors))
+    sized = None if projected_bytes(size, room.batch or 1, 1) <= room.limit else by_passes(params, kind, size, room)
+    return None if sized is None else sized.rows_budget
 
 
 def _mib(n_bytes: int) -> str:

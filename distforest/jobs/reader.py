@@ -24,9 +24,6 @@ SPEC_BYTES = 2**20
 MAX_KEYS = 100
 """Keys of the largest table that is read, and similarities of the longest list."""
 
-MAX_DEPTH = 8
-"""Parts of the longest key that is read: the time of tomllib grows with the square of the parts."""
-
 LARGEST_INTEGER = 2**63 - 1
 """The largest integer of TOML."""
 
@@ -123,7 +120,14 @@ def read_json(source: str) -> object:
 
 def read_toml(source: str | os.PathLike[str]) -> tuple[dict[str, object], dict[Place, int]]:
     """Read a TOML text or file: its table, and the line of each key; raises SpecError if it is not TOML."""
-    data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else _start(Path(source))
+    if isinstance(source, str):
+        data = source.encode("utf-8", "surrogatepass")
+    else:
+        try:
+            with Path(source).open("rb") as file:
+                data = file.read(SPEC_BYTES + 1)
+        except (OSError, ValueError) as error:
+            raise SpecError([sentence((), 0, f"file {shown(str(source))} cannot be read: {error}")]) from None
     content = _decoded(data)
     lines = key_lines(content)
     try:
@@ -131,40 +135,14 @@ def read_toml(source: str | os.PathLike[str]) -> tuple[dict[str, object], dict[P
     except tomllib.TOMLDecodeError as error:
         fault, _, column = str(error).partition(" (at line ")
         at = re.match(r"(\d+), column (\d+)", column)
-        line = int(at[1]) if at else content.count("\n") + 1
         what = f"is not TOML: {fault}" + (f" (column {at[2]})" if at else "")
-        told = content.splitlines()[line - 1 : line]
-        if at and told and fault == "Invalid value":
-            what += _cure_of_value(told[0][int(at[2]) - 1 :])
+        if fault == "Invalid value":
+            what += "; put words in quotes, write true and false in lower case, and leave out what is None"
         if "Unescaped" in fault:
             what += "; put paths with backslashes in single quotes, or write /"
-        raise SpecError([sentence((), line, what)]) from None
+        raise SpecError([sentence((), int(at[1]) if at else content.count("\n") + 1, what)]) from None
     except (ValueError, RecursionError) as error:
         raise SpecError([sentence((), 0, f"is not TOML that can be read: {error}")]) from None
-
-
-def _cure_of_value(text: str) -> str:
-    """What to write for what stands where TOML expects a value; "" if nobody knows.
-
-    Examples
-    --------
-    >>> _cure_of_value("True"), _cure_of_value("smerf # the method"), _cure_of_value("3.")
-    ('; write true in lower case', '; put words in quotes', '')
-    """
-    if re.match(r"(None|none|null|nil)\b", text):
-        return '; TOML has no None: leave the key out, or write "none"'
-    if found := re.match(r"(True|False|TRUE|FALSE)\b", text):
-        return f"; write {found[0].lower()} in lower case"
-    return "; put words in quotes" if re.match(r"[A-Za-z~./]", text) else ""
-
-
-def _start(path: Path) -> bytes:
-    """Read the start of a file, at most one byte more than is allowed."""
-    try:
-        with path.open("rb") as file:
-            return file.read(SPEC_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise SpecError([sentence((), 0, f"file {shown(str(path))} cannot be read: {error}")]) from None
 
 
 def _decoded(data: bytes) -> str:
@@ -177,20 +155,13 @@ def _decoded(data: bytes) -> str:
         raise SpecError([sentence((), line, f"must be UTF-8, found byte {data[error.start]:#04x}")]) from None
 
 
-# A string that is not closed ends with the text or the line, so each character is scanned once, in any text.
-_TOKEN = re.compile(
-    r'''
-      (?P<part> """(?:\\.|[^\\])*?(?:"{3,5}|\Z)  |  \'\'\'.*?(?:'{3,5}|\Z)
-              | "(?:\\.|[^"\\\n])*"?  |  '[^'\n]*'?  |  [\w-]+ )
-    | (?P<mark> [][{}=.,\n] )
-    | \#[^\n]* | .
-    ''',
-    re.DOTALL | re.VERBOSE,
-)
+_LONG_STRING = re.compile(r"\"{3}.*?\"{3}|'{3}.*?'{3}", re.DOTALL)
+_PART = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')"""
+_KEY = re.compile(rf"^\s*(?P<header>\[{{1,2}}\s*)?(?P<key>{_PART}(?:\s*\.\s*{_PART})*)\s*(?(header)\]|=)", re.MULTILINE)
 
 
 def key_lines(content: str) -> dict[Place, int]:
-    """Find the line on which each key of a TOML text first occurs.
+    """Find the line on which each key of a TOML text first occurs; a key in an inline table has none of its own.
 
     Examples
     --------
@@ -198,81 +169,16 @@ def key_lines(content: str) -> dict[Place, int]:
     ... [b]
     ... "c d".e = { f = 2 }
     ... ''')
-    {('a',): 1, ('b',): 2, ('b', 'c d'): 3, ('b', 'c d', 'e'): 3, ('b', 'c d', 'e', 'f'): 3}
+    {('a',): 1, ('b',): 2, ('b', 'c d'): 3, ('b', 'c d', 'e'): 3}
     """
-    scan = _Scan()
-    for token in _TOKEN.finditer(content):
-        if token["mark"]:
-            scan.mark(token["mark"])
-        elif token["part"]:
-            scan.part(token["part"])
-        scan.line += token[0].count("\n")
-    return scan.lines
-
-
-class _Scan:
-    """The state of a scan through a TOML text: which table is open, which key is being read.
-
-    It knows enough TOML to tell a key from a value: it is right for all that tomllib accepts, and harmless otherwise.
-    """
-
-    def __init__(self) -> None:
-        self.lines: dict[Place, int] = {}
-        self.line = 1
-        self._in_value = False
-        self._key: list[str] = []  # parts so far of the key or header that is being read
-        self._dotted = False  # whether the next part continues this key
-        self._table: Place = ()  # the last [header]
-        self._place: Place = ()  # the key whose value is being read
-        self._open: list[tuple[str, Place]] = []  # brackets of this value still open, each with its key
-
-    def part(self, part: str) -> None:
-        """Pass a word or a string."""
-        if not self._in_value:
-            self._key = [*(self._key if self._dotted else ()), _unquoted(part)]
-            self._dotted = False
-            self._check_depth(len(self._key))
-
-    def mark(self, mark: str) -> None:
-        """Pass a bracket, an equals sign, a dot, a comma or the end of a line."""
-        if mark == ".":
-            self._dotted = not self._in_value
-        elif mark == "\n":
-            if not self._open:
-                self._in_value, self._key = False, []
-        elif mark == "=":
-            self._place = self._keep(self._open[-1][1] if self._open else self._table)
-            self._in_value = True
-        elif mark in "[{" and self._in_value:
-            self._open.append((mark, self._place))
-            self._in_value = mark == "["
-        elif mark in "]}" and self._open:
-            _, self._place = self._open.pop()
-            self._in_value, self._key = True, []
-        elif mark == "," and self._open:
-            self._in_value, self._key = self._open[-1][0] == "[", []
-        elif mark == "]" and self._key:
-            self._table = self._keep(())
-
-    def _keep(self, table: Place) -> Place:
-        """Note the line of the key that ends here, and of the tables in it."""
-        place = (*table, *self._key)
-        self._check_depth(len(place))
-        for end in range(len(table) + 1, len(place) + 1):
-            self.lines.setdefault(place[:end], self.line)
-        self._key = []
-        return place
-
-    def _check_depth(self, depth: int) -> None:
-        if depth > MAX_DEPTH:
-            raise SpecError([sentence((), self.line, f"has a key of more than {MAX_DEPTH} parts")])
-
-
-def _unquoted(part: str) -> str:
-    """Remove the quotes of a part of a key."""
-    if part[0] not in "\"'":
-        return part
-    try:
-        return next(iter(tomllib.loads(f"{part} = 0")))
-    except tomllib.TOMLDecodeError:
-        return part
+    lines: dict[Place, int] = {}
+    table: Place = ()
+    content = _LONG_STRING.sub(lambda string: "\n" * string[0].count("\n"), content)
+    for found in _KEY.finditer(content):
+        key = tuple(part.strip("\"'") for part in re.findall(_PART, found["key"]))
+        place = key if found["header"] else (*table, *key)
+        table = place if found["header"] else table
+        line = content.count("\n", 0, found.start("key")) + 1
+        for end in range(1, len(place) + 1):
+            lines.setdefault(place[:end], line)
+    return lines

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from distforest.errors import JobError
 from distforest.growth.methods import GROWTH, over_rows
 from distforest.growth.parts import (
     Decision,
@@ -40,10 +39,9 @@ from distforest.growth.parts import (
     table_of_tree,
     tally_part,
     walk_part,
-    written_of_pack,
 )
 from distforest.growth.problem import on_features
-from distforest.jobs.cluster import Clock, Linking, Work
+from distforest.jobs.cluster import Clock, Work
 from distforest.jobs.shards import Receipt, commit, read_receipt, shard_name
 from distforest.jobs.stop import Stop
 from distforest.jobs.versions import check_own_growth
@@ -101,12 +99,12 @@ def grow_in_parts(
     InputError
         The features have changed since they were read.
     JobError
-        The cluster runs no linked tasks, or a task failed for good.
+        A task failed for good.
     """
     if not trees:
         return []
     receipts, clock = list[Receipt](), Clock(work, [Receipt(tree, tree, "", 0.0) for tree in trees])
-    with check_linking(cluster).linked(work) as links:
+    with cluster.linked(work) as links:
         rowless = links.call(rowless_growth, inputs)
         parts = [links.call(open_part, inputs, number, near=number) for number in range(_parts_of(inputs).count)]
         tasks = [PartedTree(inputs, shards, tree, stop) for tree in trees]
@@ -116,13 +114,6 @@ def grow_in_parts(
             for receipt in sealed:
                 clock.tick(receipt, receipt)
     return receipts
-
-
-def check_linking(cluster: Cluster) -> Linking:
-    """The same cluster, if it runs tasks that are given the answers of others; raises JobError if not."""
-    if isinstance(cluster, Linking):
-        return cluster
-    raise JobError("rows in parts need a cluster whose tasks are given the answers of others, such as a Dask cluster")
 
 
 def _parts_of(inputs: Inputs) -> StagedParts:
@@ -203,8 +194,7 @@ def _tree(
             ]
             given = packs.get(pack), rowless, decided, pack, packets
             packs[pack] = calls.shared(pack, descend_pack, *given, near=pack)
-    written = [calls.alone(written_of_pack, packs[pack]) for pack in sorted(packs)]
-    table = calls.alone(table_of_tree, decisions, written)
+    table = calls.alone(table_of_tree, decisions, list(packs.values()))
     rows, decisions, packs = [], [], {}
     walked = [
         calls.alone(walk_part, part, rowless, table, of_part, near=number)

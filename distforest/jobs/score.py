@@ -1,48 +1,56 @@
 """Batch scoring: rows or pairs from Zarr through a sealed forest, answers as chunks to Zarr.
 
-Where a function is asked for similarities, all objects are routed first (`distforest.jobs.routed_objects`): the tasks
-then read their nodes, and no pair is paid for by two of them.
+Where a function is asked for similarities, all objects are routed first, in one place, into arrays of nodes that all
+tasks read, so that no pair is paid for by two of them.
 """
 
 from __future__ import annotations
 
 import math
-from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial, reduce
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
 
 from distforest.errors import warn_caller
+from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.pairs.pair_scores import is_over_pairs
-from distforest.jobs import answers
-from distforest.jobs.asked import Asked
-from distforest.jobs.cluster import Cluster, Work
-from distforest.jobs.neighbor_room import Limit, room_for_neighbors
-from distforest.jobs.outline import Outline, outline
-from distforest.jobs.routed_objects import routed_objects
+from distforest.forest.table import route
+from distforest.jobs.answers import ANSWERS
+from distforest.jobs.cluster import Clock, Cluster, Stream, Work
+from distforest.jobs.outline import Limit, Outline, outline, room_for_neighbors
 from distforest.jobs.shared_folders import check_written
 from distforest.jobs.sides import own_distances
+from distforest.jobs.task_data import VOTERS, TaskData, opened_forest
 from distforest.sources.arrays import ENCODING, create_array, open_array, row_blocks, writable_array, write_array
 from distforest.sources.files.ids import IDS, TEXT_ENCODING
-from distforest.stores.building import Building, mark_of
+from distforest.sources.lazy.source import Objects, joined
+from distforest.sources.staging import read_objects
+from distforest.stores.building import NODES, Building, mark_of, new_group
 from distforest.stores.claims import owned
 from distforest.stores.folder import Folder
 from distforest.stores.groups import check_name, seal_group
-from distforest.stores.outputs import ANSWERS_KIND, GROUP, check_apart, check_new
+from distforest.stores.outputs import ANSWERS_KIND, GROUP, check_apart, check_new, job_folder
 from distforest.stores.room import told_if_full
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
+    from distforest.forest.forest import Forest
+    from distforest.forest.leaf_index import LeafIndex
     from distforest.jobs.cluster import Watch
-    from distforest.jobs.own_distances import OwnDistances
     from distforest.jobs.question import Question
+    from distforest.jobs.task_data import OwnDistances
     from distforest.sources.guarded import ZarrArray
+    from distforest.sources.lazy.source import LazySource
     from distforest.stores.claims import Claim
 
+
+ROUTED_ROWS = 1 << 12
+"""Objects that are routed together, and rows in a chunk of their nodes."""
 
 ROW_STARTS = "indptr"
 """The array of a sparse matrix that says where the entries of each row begin."""
@@ -82,10 +90,10 @@ class ScoreTask:
         return f"rows-{self.first}-{self.last}"
 
     @property
-    def asked(self) -> Asked:
+    def data(self) -> TaskData:
         """The data of the answers."""
         of_all = self.question, self.digest, slice(self.first, self.last), self.routed
-        return Asked(*of_all, self.run, self.part_rows, self.own)
+        return TaskData(*of_all, self.run, self.part_rows, self.own)
 
     def __str__(self) -> str:
         return f"rows {self.first} to {self.last - 1}"
@@ -149,129 +157,78 @@ def score(
     with owned(output, "another scoring", claim) as owner, ExitStack() as stack:
         cluster = cluster.of_job(owner, "score")
         limit = Limit(cluster.memory_limit, cluster.threads)
-        found = _surveyed(question, cluster, limit)
-        room = _parts_and_step(found, limit)
+        if question.callback is None:  # else the forest is needed here, to ask
+            [found] = cluster.each(partial(outline, limit=limit), [question], Work("survey", first=True))
+        else:
+            found = outline(question)
+        for told in found.told:
+            warn_caller(told)
+        part_rows, step = None, _step(found)
+        if found.sizes is not None:
+            room = room_for_neighbors(found.sizes, step, limit)
+            part_rows, step = room.part_rows, max(1, room.task_rows // step) * step  # no two tasks write one chunk
         own = stack.enter_context(own_distances(question, found.digest, output, folder, cluster))
-        answering = _Answering.of(question, output, found, own, folder)
-        if answering.was_done():
-            return answering.scored
-        names = answering.begun_earlier(overwrite)
-        with routed_objects(question, found, output, cluster, watch) as routed:
-            tasks = answering.tasks(*room, routed, owner)
-            answering.answer(tasks, names, cluster, watch)
-        owner.take()  # another job may have taken the output over, if this one was frozen for long
-        answering.publish(overwrite)
-    return answering.scored
-
-
-def _surveyed(question: Question, cluster: Cluster, limit: Limit) -> Outline:
-    """The form of the answers, with what is told of the arrays that are read."""
-    if question.callback is None:  # else the forest is needed here, to ask
-        [found] = cluster.each(partial(outline, limit=limit), [question], Work("survey", first=True))
-    else:
-        found = outline(question)
-    for told in found.told:
-        warn_caller(told)
-    return found
-
-
-@dataclass(frozen=True)
-class _Answering:
-    """A question whose answers are on their way to an output.
-
-    Attributes
-    ----------
-    question, output, found, own
-        What is asked, where the answers go, their form, and what is known of the ground truth, if anything is asked.
-    building
-        Where the answers are written until they are whole.
-    done
-        The folder that records which tasks are done; None without a folder of the job.
-    """
-
-    question: Question
-    output: str
-    found: Outline
-    own: OwnDistances | None
-    building: Building
-    done: Folder | None
-
-    @classmethod
-    def of(
-        cls, question: Question, output: str, found: Outline, own: OwnDistances | None, folder: Folder | None
-    ) -> _Answering:
-        """Of a job with a folder of its own, if it has one."""
         tag = found.digest[:16] if own is None else f"{found.digest[:16]}-{own.sha256[:16]}"
-        here = folder.within(f"answers-{tag}.zarr") if folder else None
-        building = Building.of(output, ANSWERS_KIND, _seal(question, found, own, is_complete=False), here)
-        return cls(question, output, found, own, building, folder.within(f"done-{tag}") if folder else None)
-
-    @property
-    def scored(self) -> Scored:
-        """What is said of the answers at the end."""
-        shapes = {name: _shape(self.found, tail) for name, (_, tail) in self.found.arrays.items()}
-        if self.found.columns is not None:
-            shapes[ROW_STARTS] = (self.found.n_answers + 1,)
-        ids = {} if self.found.ids is None else {IDS: tuple(open_array(self.found.ids).shape)}
-        return Scored(self.output, self.found.digest, shapes | ids, self.own)
-
-    @property
-    def sealed(self) -> dict[str, Any]:
-        """What the attributes of the whole answers say."""
-        return _seal(self.question, self.found, self.own)
-
-    def was_done(self) -> bool:
-        """Whether an earlier run of the job has published the answers, and ended before it could say so."""
-        if not self.done or not self.done.names() or mark_of(self.output, ANSWERS_KIND) != self.sealed:
-            return False
-        return self.building.is_in_place or not self.building.folder.exists()
-
-    def begun_earlier(self, overwrite: bool) -> set[str]:
-        """The names of the tasks that an earlier run has done; refuses an output that is not to be replaced."""
-        names = set(self.done.names()) if self.done and self.building.folder.exists(GROUP) else set()
-        if not (self.building.is_in_place and mark_of(self.output, ANSWERS_KIND) == self.building.mark):
-            check_new(self.output, ANSWERS_KIND, overwrite)
-        return names
-
-    def tasks(self, part_rows: int | None, step: int, routed: str | None, claim: Claim) -> list[ScoreTask]:
-        """All tasks, each of ``step`` answers; the other arguments are those of `ScoreTask`."""
-        of_all, run = (self.question, self.found.digest, self.building.address), uuid4().hex
-        made = partial(ScoreTask, routed=routed, done=self.done, run=run, part_rows=part_rows, own=self.own)
-        return [made(*of_all, *span, claim=claim) for span in _spans(self.found, step)]
-
-    def answer(self, tasks: Sequence[ScoreTask], names: set[str], cluster: Cluster, watch: Watch | None) -> None:
-        """Run the tasks that are not among ``names``, those of the tasks that are done."""
-        missing = [task for task in tasks if task.name not in names]
-        if len(missing) == len(tasks):
-            if self.done:
-                self.done.remove()  # marks of tasks of another size
-            _prepare(self.building, self.found)
-        work = Work("score", weight=lambda task: task.last - task.first, watch=watch)
-        cluster.each(answer_rows, missing, work)
-
-    def publish(self, overwrite: bool) -> None:
-        """Seal the answers, and put them in their place; raises JobError if chunks are not here that were written."""
-        address = self.building.address
-        check_written(address, {name: open_array(f"{address}/{name}").nchunks for name in self.found.arrays})
-        seal_group(address, {**_attributes(self.found), "distforest": self.sealed})
-        if not self.building.is_in_place:
-            check_new(self.output, ANSWERS_KIND, overwrite)
-        self.building.publish()
+        done, here = (folder.within(f"done-{tag}"), folder.within(f"answers-{tag}.zarr")) if folder else (None, None)
+        of_sides = {} if own is None else {"sides": own.sides, "truth": own.sha256}
+        sealed = {"forest": found.digest, "answer": question.answer, **of_sides, "complete": True}
+        building = Building.of(output, ANSWERS_KIND, {**sealed, "complete": False}, here)
+        mark, names = mark_of(output, ANSWERS_KIND), done.names() if done else []
+        is_published = building.is_in_place or not building.folder.exists()
+        if names and mark == sealed and is_published:  # by an earlier run, which ended before it could say so
+            return _scored(output, found, own)
+        if not (building.is_in_place and mark == building.mark):
+            check_new(output, ANSWERS_KIND, overwrite)
+        begun = set(names) if building.folder.exists(GROUP) else set()
+        with routed_objects(question, found, output, cluster, watch) as routed:
+            of_all = question, found.digest, building.address
+            task = ScoreTask(*of_all, 0, 0, routed, done, uuid4().hex, part_rows, own, owner)
+            _answer_all(task, found, step, begun, building, cluster, watch)
+        owner.take()  # another job may have taken the output over, if this one was frozen for long
+        _publish(building, found, sealed, output, overwrite)
+    return _scored(output, found, own)
 
 
-def _parts_and_step(found: Outline, limit: Limit) -> tuple[int | None, int]:
-    """Rows of the leaf index that are made at once, None for all, and the answers of a task."""
-    step = _step(found)
-    if found.sizes is None:
-        return None, step
-    room = room_for_neighbors(found.sizes, step, limit)
-    return room.part_rows, max(1, room.task_rows // step) * step  # no two tasks write one chunk
+def _answer_all(
+    task: ScoreTask,
+    found: Outline,
+    step: int,
+    begun: set[str],
+    building: Building,
+    cluster: Cluster,
+    watch: Watch | None,
+) -> None:
+    """Run tasks of ``step`` answers each like ``task``, but those that an earlier run has done, by their names."""
+    ends = ((first, min(first + step, found.n_answers)) for first in range(0, found.n_answers, step))
+    tasks = [replace(task, first=first, last=last) for first, last in ends]
+    missing = [own for own in tasks if own.name not in begun]
+    if len(missing) == len(tasks):
+        if task.done:
+            task.done.remove()  # marks of tasks of another size
+        _prepare(building, found)
+    cluster.each(answer_rows, missing, Work("score", weight=lambda own: own.last - own.first, watch=watch))
 
 
-def _spans(found: Outline, step: int) -> Iterator[tuple[int, int]]:
-    """First and last answer of each task."""
-    for first in range(0, found.n_answers, step):
-        yield first, min(first + step, found.n_answers)
+def _publish(building: Building, found: Outline, sealed: dict[str, Any], output: str, overwrite: bool) -> None:
+    """Seal the answers, and put them in their place; raises JobError if chunks are not here that were written."""
+    address, encoding = building.address, dict[str, Any]()
+    if found.columns is not None:  # by which AnnData, and distforest, know a sparse matrix
+        shape = [found.n_answers, found.columns]
+        encoding = {ENCODING: "csr_matrix", "encoding-version": "0.1.0", "shape": shape}
+    check_written(address, {name: open_array(f"{address}/{name}").nchunks for name in found.arrays})
+    seal_group(address, {**encoding, "distforest": sealed})
+    if not building.is_in_place:
+        check_new(output, ANSWERS_KIND, overwrite)
+    building.publish()
+
+
+def _scored(output: str, found: Outline, own: OwnDistances | None) -> Scored:
+    """What is reported of the answers at the end."""
+    shapes = {name: _shape(found, tail) for name, (_, tail) in found.arrays.items()}
+    if found.columns is not None:
+        shapes[ROW_STARTS] = (found.n_answers + 1,)
+    ids = {} if found.ids is None else {IDS: tuple(open_array(found.ids).shape)}
+    return Scored(output, found.digest, shapes | ids, own)
 
 
 def _shape(found: Outline, tail: tuple[int, ...]) -> tuple[int, ...]:
@@ -279,19 +236,6 @@ def _shape(found: Outline, tail: tuple[int, ...]) -> tuple[int, ...]:
     if found.columns is not None:
         return (found.n_answers * math.prod(tail),)
     return (found.n_answers, *tail)
-
-
-def _seal(question: Question, found: Outline, own: OwnDistances | None, is_complete: bool = True) -> dict[str, Any]:
-    """What the attributes of the answers say."""
-    of_sides = {} if own is None else {"sides": own.sides, "truth": own.sha256}
-    return {"forest": found.digest, "answer": question.answer, **of_sides, "complete": is_complete}
-
-
-def _attributes(found: Outline) -> dict[str, Any]:
-    """Further attributes: those by which AnnData, and distforest, know a sparse matrix."""
-    if found.columns is None:
-        return {}
-    return {ENCODING: "csr_matrix", "encoding-version": "0.1.0", "shape": [found.n_answers, found.columns]}
 
 
 def _step(found: Outline) -> int:
@@ -312,21 +256,16 @@ def _prepare(building: Building, found: Outline) -> None:
         array = create_array(building.address, name, _shape(found, tail), np.dtype(dtype), step)
         if found.classes is not None:
             array.attrs["classes"] = list(found.classes)
-    if found.columns is not None:
-        _write_starts(building.address, found)
+    if found.columns is not None:  # all rows have as many entries
+        [width] = {math.prod(tail) for _, tail in found.arrays.values()}
+        n, step = found.n_answers + 1, 1 << 20
+        starts = (np.arange(first, min(first + step, n)) * width for first in range(0, n, step))
+        write_array(building.address, ROW_STARTS, (n,), np.dtype(np.int64), starts)
     if found.ids is not None:
         ids = open_array(found.ids)
         attributes = {name: ids.attrs[name] for name in ("column", TEXT_ENCODING) if name in ids.attrs}
         blocks = (block for _, block in row_blocks(ids))
         write_array(building.address, IDS, tuple(ids.shape), np.dtype(ids.dtype), blocks, attributes)
-
-
-def _write_starts(group: str, found: Outline) -> None:
-    """Write where the entries of each row begin: all rows have as many."""
-    [width] = {math.prod(tail) for _, tail in found.arrays.values()}
-    n, step = found.n_answers + 1, 1 << 20
-    blocks = (np.arange(first, min(first + step, n)) * width for first in range(0, n, step))
-    write_array(group, ROW_STARTS, (n,), np.dtype(np.int64), blocks)
 
 
 @lru_cache(maxsize=4)
@@ -337,11 +276,10 @@ def _writable_once(run: str, target: str, name: str) -> ZarrArray:  # noqa: ARG0
 
 def answer_rows(task: ScoreTask) -> None:
     """Compute and write a task's answers; doing it twice changes nothing."""
-    row, asked = answers.ANSWERS[task.question.answer], task.asked
-    over_pairs = is_over_pairs(asked.forest)
-    work = row.over_pairs if over_pairs else row.work
+    row, data = ANSWERS[task.question.answer], task.data
+    work = row.over_pairs if is_over_pairs(data.forest) else row.work
     assert work is not None  # noqa: S101  (held by outline)
-    for (name, _), values in zip(row.arrays, work(asked), strict=True):
+    for (name, _), values in zip(row.arrays, work(data), strict=True):
         if task.claim:
             task.claim.check_held()
         array = _writable_once(task.run, task.target, name)
@@ -350,6 +288,84 @@ def answer_rows(task: ScoreTask) -> None:
                 width = values.shape[1]
                 array[task.first * width : task.last * width] = values.astype(array.dtype).reshape(-1)
             else:
-                array[asked.span] = values.astype(array.dtype)
+                array[data.span] = values.astype(array.dtype)
     if task.done:
         task.done.write(task.name, b"")
+
+
+# --- functions -----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def routed_objects(
+    question: Question, found: Outline, output: str, cluster: Cluster, watch: Watch | None
+) -> Iterator[str | None]:
+    """Route what a question is about into a group in its output's job folder, for as long as tasks read it.
+
+    None where no function is asked: each task then routes its own rows.
+    """
+    if question.callback is None:
+        yield None
+        return
+    # This imports the growth of trees, which takes half a second, and no other question needs it.
+    from distforest.jobs.lockstep import BoundSimilarity, check_origin, warn_of_change  # noqa: PLC0415
+
+    about, forest = _about(question), opened_forest(question.forest, found.digest)
+    training = read_objects(question.training) if question.training else np.arange(forest.n_columns)
+    objects = Objects.of(training, reduce(joined, (objects[numbers] for _, objects, numbers in about)))
+    lazy = question.callback.lazy()
+    check_origin(forest, lazy, objects)
+    warn_of_change(forest, lazy)
+    code = question.callback.code(lazy)
+    supplied = BoundSimilarity(lazy, training, cluster if isinstance(cluster, Stream) else None, code)
+    folder = Folder(job_folder(output)).within(NODES)
+    try:
+        new_group(folder.address, {})  # before anything is paid for: it can be written
+        votes = forest.nearest_votes and ANSWERS[question.answer].is_predicted
+        with supplied.source(objects, "scoring", None) as source:
+            _route(forest, source, about, folder.address, forest.training_index if votes else None, watch)
+        yield folder.address
+    finally:
+        folder.remove()
+
+
+def _about(question: Question) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """The objects of the queries and of the reference, by name, each with the row numbers of those that are routed."""
+    queries, row = read_objects(question.queries), ANSWERS[question.answer]
+    numbers = np.arange(len(queries))
+    if row.of_pairs:
+        numbers = np.unique(np.asarray(open_array(str(question.pairs))[...]))
+    about = [("queries", queries, numbers)]
+    if "reference" in row.takes and question.reference:
+        reference = read_objects(question.reference)
+        about.append(("reference", reference, np.arange(len(reference))))
+    return about
+
+
+def _route(
+    forest: Forest,
+    source: LazySource,
+    about: list[tuple[str, np.ndarray, np.ndarray]],
+    target: str,
+    index: LeafIndex | None,
+    watch: Watch | None,
+) -> None:
+    """Write the nodes of each part, shape (n, n_trees), block by block; the source has the routed objects in order.
+
+    With the ``index`` of the training rows also those of them that vote for the one part that there is then.
+    """
+    blocks = []
+    for name, objects, numbers in about:
+        blocks += [(name, numbers[first : first + ROUTED_ROWS]) for first in range(0, len(numbers), ROUTED_ROWS)]
+        for array in (name, VOTERS) if index is not None else (name,):
+            create_array(target, array, (len(objects), forest.n_trees), np.dtype(np.int32), ROUTED_ROWS)
+    clock, first = Clock(Work("route", weight=lambda block: len(block[1]), watch=watch), blocks), 0
+    for name, numbers in blocks:
+        rows = np.arange(first, first + len(numbers), dtype=np.int32)
+        nodes = route(forest.table, source, rows)
+        writable_array(target, name).set_orthogonal_selection((numbers, slice(None)), nodes.T)
+        if index is not None:
+            voters = nearest_members(nodes, index, source, rows)
+            writable_array(target, VOTERS).set_orthogonal_selection((numbers, slice(None)), voters.T)
+        first += len(rows)
+        clock.tick((name, numbers), None)

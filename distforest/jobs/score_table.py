@@ -15,14 +15,15 @@ import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
+from distforest.forest import scoring
+from distforest.forest.pairs.pair_scores import is_over_pairs, points_at, training_points
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.answers import ANSWERS
-from distforest.jobs.asked import has_further_columns, opened_forest
 from distforest.jobs.score import score
-from distforest.jobs.training_names import training_names
+from distforest.jobs.task_data import has_further_columns, opened_forest, points_of, recoded
 from distforest.sources.arrays import open_array, write_array, write_growing
 from distforest.sources.files.formats import is_file_of_rows
-from distforest.sources.files.ids import IDS, OBJECTS, ids_beside, names_of_rows
+from distforest.sources.files.ids import IDS, OBJECTS, ids_beside, names_of_rows, read_ids, rows_of_ids
 from distforest.sources.files.pair_tables import numbers_of_rows
 from distforest.sources.files.queries import (
     Queries,
@@ -34,7 +35,7 @@ from distforest.sources.files.queries import (
     pairs_in_table,
 )
 from distforest.sources.files.table_writer import table_writer, written_suffix
-from distforest.sources.opening import open_matrix
+from distforest.sources.opening import open_matrix, read_rows
 from distforest.stores.building import working_folder
 from distforest.stores.claims import owned
 from distforest.stores.groups import seal_group
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from distforest.forest.forest import Forest
+    from distforest.forest.pairs.pair_scores import Points
     from distforest.jobs.cluster import Cluster, Watch
     from distforest.jobs.question import Question
     from distforest.jobs.score import Scored
@@ -64,6 +66,9 @@ if TYPE_CHECKING:
 
 ROW_NUMBER = "row"
 """The column of a table of answers that numbers the rows from 0, if nothing names them."""
+
+COMPARED = 1 << 10
+"""Rows that are compared with those of the training, at most: names of other rows would be wrong without a word."""
 
 CELLS_AT_ONCE = 1 << 20
 """Cells of a table of answers that are written together, about."""
@@ -146,7 +151,15 @@ def check_output(question: Question, output: str, options: QueryOptions | None, 
     check_apart(output, question.addresses())
     if to_table:
         check_new_file(output, overwrite)
-        _check_flat(question, output)
+        row, expected = ANSWERS[question.answer], f"{output}: answers with a few columns were expected"
+        if row.is_graph or "reference" in row.takes:
+            found = (
+                "a sparse matrix"
+                if row.is_graph
+                else "a matrix with a column for each row that queries are compared with"
+            )
+            cure = "name a Zarr group, such as out.zarr, or ask for 'neighbors' or 'pairs'"
+            raise InputError(f"{expected}, found {question.answer!r}, {found}; {cure}")
         if options is not None and options.id == ROW_NUMBER:
             raise InputError(f"`id`: a column called {ROW_NUMBER!r} would be taken for the numbers of rows; rename it")
     elif question.training_ids:
@@ -158,21 +171,6 @@ def check_output(question: Question, output: str, options: QueryOptions | None, 
     if options is not None and options.keep and (of_pairs or not to_table):
         found = "the answer 'pairs'" if of_pairs else f"the Zarr group {output}"
         raise InputError(f"`keep` is for a table with a row for each query, found {found}; name the rows with `id`")
-
-
-def _check_flat(question: Question, output: str) -> None:
-    """Refuse answers that no table holds: those with a column for each row with which queries are compared."""
-    if ANSWERS[question.answer].is_graph:
-        raise InputError(
-            f"{output}: answers with a few columns were expected, found {question.answer!r}, a sparse matrix; "
-            "name a Zarr group, such as out.zarr, or ask for 'neighbors'"
-        )
-    if "reference" in ANSWERS[question.answer].takes:
-        cure = "name a Zarr group, such as out.zarr, or ask for 'neighbors' or 'pairs'"
-        raise InputError(
-            f"{output}: answers with a few columns were expected, found {question.answer!r}, a matrix with a column "
-            f"for each row that queries are compared with; {cure}"
-        )
 
 
 def _wanted(forest: Forest, question: Question, options: QueryOptions) -> ReadColumns:
@@ -227,6 +225,58 @@ def _pairs_as_array(question: Question, group: str) -> str:
     pairs = pairs_in_table(str(question.pairs), numbers, n_rows, question.called)
     write_array(group, "pairs", pairs.shape, pairs.dtype, [pairs])
     return f"{group}/pairs"
+
+
+# --- names of training rows ---------------------------------------------------------------------------------
+
+
+def training_names(question: Question, forest: Forest) -> np.ndarray | None:
+    """The names of the training rows in their order, shape (n_training,); None: no answer has them.
+
+    Raises
+    ------
+    InputError
+        There are no names at ``training_ids``, or they are those of other rows than the forest has learned from.
+
+    Notes
+    -----
+    A forest does not keep its rows, but the leaf of each (over pairs, the points). So some of the rows beside the names
+    walk down the trees, and must end where the training rows did. Where labels alone are named there are no such rows,
+    and only their number is compared.
+    """
+    if question.training_ids is None or "training_ids" not in ANSWERS[question.answer].takes:
+        return None
+    if is_file_of_rows(question.training_ids):
+        expected = "the group that `distforest ingest` has made of the training table was expected, such as wines.zarr"
+        raise InputError(f"{question.training_ids}: {expected}, found a file")
+    rows = rows_of_ids(question.training_ids)
+    n_rows = int(open_matrix(rows).shape[0])
+    if n_rows != forest.n_training:
+        expected = f"the {counted(forest.n_training, 'row')} of the training were expected"
+        raise InputError(f"{rows}: {expected}, found {n_rows:,}; name what {question.forest} was trained on")
+    if question.callback is None and rows.endswith("/X") and not has_further_columns(forest):
+        _check_same(question, forest, rows)
+    return read_ids(rows)
+
+
+def _check_same(question: Question, forest: Forest, address: str) -> None:
+    """Refuse rows that are not those of the training, as far as some of them show; raises InputError."""
+    numbers = np.unique(np.linspace(0, forest.n_training - 1, COMPARED).astype(np.int64))
+    rows = recoded(forest, address, read_rows(address, numbers))
+    if is_over_pairs(forest):
+        learned, found = _values(points_at(training_points(forest), numbers)), _values(points_of(forest, rows))
+        strange = np.flatnonzero(~((learned == found) | (np.isnan(learned) & np.isnan(found))).all(axis=1))
+    else:
+        strange = scoring.strange_rows(forest, forest.source(rows), numbers)
+    if len(strange):
+        other = f"row {numbers[strange[0]]:,} is another"
+        expected = "the rows of the training, in their order, were expected"
+        raise InputError(f"{address}: {expected}, but {other}; name what {question.forest} was trained on")
+
+
+def _values(points: Points) -> np.ndarray:
+    """All values of some points, with the zeros of sparse ones."""
+    return points if isinstance(points, np.ndarray) else points.dense(np.arange(points.shape[0], dtype=np.int32))
 
 
 # --- answers as a table -----------------------------------------------------------------------------------

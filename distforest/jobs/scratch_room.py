@@ -1,18 +1,24 @@
-"""The room that a job takes in the scratch folder of a host: staged files, and what trees by passes write there."""
+"""The room of a host: the memory of this process, and what a job writes into the scratch folder.
+
+A job stages files there, and trees that grow by passes write their rows.
+"""
 
 from __future__ import annotations
 
 import platform
 import socket
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import psutil
+
+from distforest.sources.job_inputs import Role
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from distforest.jobs.plan import Size
-    from distforest.jobs.seen import Seen
+    from distforest.sources.job_inputs import JobInput
     from distforest.sources.scratch import ScratchFolder
 
 SMALL_BYTES, SCREENED_BYTES = 1 << 16, 8
@@ -72,36 +78,43 @@ class ScratchRoom(NamedTuple):
         scratch.check_room(self.staged, self.passes)
 
 
-def scratch_room(seen: Sequence[Seen], size: Size, here: HostWorkers) -> ScratchRoom:
-    """The room that a job takes, as far as metadata tell.
-
-    Parameters
-    ----------
-    seen
-        The metadata of its inputs.
-    size
-        The size of its growth.
-    here
-        The workers of the host.
-    """
+def scratch_room(seen: Sequence[JobInput], size: Size, here: HostWorkers) -> ScratchRoom:
+    """The room that a job takes, as far as the metadata of its inputs tell, with these workers on the host."""
     codes = size.matrix_bytes // 4 if size.room is None else size.n_rows * size.room.stored_bytes
     row_bytes = (codes + size.truth_bytes) // size.n_rows if size.room is None else size.room.bytes_on_disk
     by_passes = size.rows_budget is not None and not size.dense
-    return ScratchRoom(_staged_bytes(seen, size), here.passes_bytes(codes, row_bytes, size.n_drawn) if by_passes else 0)
-
-
-def _staged_bytes(seen: Sequence[Seen], size: Size) -> int:
-    """Bytes of staged files; in parts, features stay where they are."""
-    matrices = [array for array in seen if array.matrix]
-    others = [array for array in seen if array.is_weight or array.by_class or array.is_of_objects]
-    truth = size.truth_bytes
-    if size.n_parts is not None:
+    matrices, truth = [one for one in seen if one.role == Role.MATRIX], size.truth_bytes
+    others = [one for one in seen if one.role not in {Role.MATRIX, Role.TRUTH, Role.PAIRS}]
+    if size.n_parts is not None:  # features stay where they are
         truth += size.truth_bytes if size.of_vectors else 0  # as cuts are judged by it, too
-        matrix = sum(2048 * array.shape[1] for array in matrices)  # at most 256 edges of bins
+        matrix = sum(2048 * one.shape[1] for one in matrices)  # at most 256 edges of bins
     else:
         # Several are staged one by one, and then side by side; a function without objects is given numbers of rows.
-        matrix = sum(array.staged_bytes for array in matrices) * min(2, len(matrices)) or 8 * size.n_rows
-    laid = max((array.laid_bytes for array in seen if size.n_parts is None or not array.matrix), default=0)
-    n_columns = max((array.shape[-1] for array in matrices), default=0)
-    of_others = sum(array.staged_bytes for array in others if not array.matrix)
-    return truth + matrix + of_others + laid + SMALL_BYTES + SCREENED_BYTES * n_columns
+        matrix = sum(one.staged_bytes for one in matrices) * min(2, len(matrices)) or 8 * size.n_rows
+    laid = max((one.laid_bytes for one in seen if size.n_parts is None or one.role != Role.MATRIX), default=0)
+    of_screen = SCREENED_BYTES * max((one.shape[-1] for one in matrices), default=0)
+    staged = truth + matrix + sum(one.staged_bytes for one in others) + laid + SMALL_BYTES + of_screen
+    return ScratchRoom(staged, here.passes_bytes(codes, row_bytes, size.n_drawn) if by_passes else 0)
+
+
+MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""Files in which a container says how much memory it may have."""
+
+
+def unused_bytes() -> int:
+    """What this process has and what is free on this machine, but no more than its container may have.
+
+    Examples
+    --------
+    >>> unused_bytes() > 1 << 20
+    True
+    """
+    found = psutil.virtual_memory().available + psutil.Process().memory_info().rss
+    for limit in MEMORY_LIMITS:
+        try:
+            told = Path(limit).read_text(encoding="ascii").strip()
+        except OSError:  # no container, or one of another kind
+            continue
+        if told.isdecimal():
+            found = min(found, int(told))
+    return int(found)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,7 +24,8 @@ from distforest.growth.draws.dependence import (
 from distforest.growth.methods import GROWTH, check_sparse
 from distforest.jobs.cluster import Cluster, Work
 from distforest.jobs.versions import check_own_growth
-from distforest.sources.row_kinds import Features, RowKind
+from distforest.sources.row_kinds import Features
+from distforest.sources.scratch import OF_HOST, ScratchFolder
 from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.staged_arrays import StagingPlace
 from distforest.sources.staging import Staged
@@ -47,36 +48,37 @@ NEAR_BLOCK = 1024
 """Features on one side of a task: more for the rough screen, in which a pair costs less than ranking its features."""
 
 
-class ScreenedMatrix(Protocol):
-    """Features that a task can open on its host."""
-
-    @property
-    def n_categories(self) -> tuple[int, ...]:
-        """Number of categories of each column, 0 for a column of numbers; empty if all hold numbers."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Rows and columns."""
-
-    def opened(self) -> AbstractContextManager[tuple[np.ndarray, Ints | None]]:
-        """The features, for a block, and the rows that count; None: all."""
-
-
 @dataclass(frozen=True)
-class InMemory:
-    """Features in the memory of this process."""
+class ScreenedMatrix:
+    """Features that a task can open on its host: in the memory of this process, or staged.
 
-    matrix: NDArray[np.generic]
-    n_categories: tuple[int, ...] = ()
+    Attributes
+    ----------
+    matrix
+        The features.
+    shape
+        Rows that count, and columns.
+    n_categories
+        Number of categories of each column, 0 for a column of numbers; empty if all hold numbers.
+    scratch, sample_weight
+        Of staged features, where each host has them, and the weights by which rows count; None: all rows do.
+    """
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Rows and columns."""
-        return tuple(map(int, self.matrix.shape))
+    matrix: NDArray[np.generic] | Staged
+    shape: tuple[int, ...]
+    n_categories: tuple[int, ...]
+    scratch: ScratchFolder = OF_HOST
+    sample_weight: Staged | None = None
 
-    def opened(self) -> AbstractContextManager[tuple[np.ndarray, Ints | None]]:
-        """The features, for a block; all rows count."""
-        return nullcontext((np.asarray(self.matrix), None))
+    @contextmanager
+    def opened(self) -> Iterator[tuple[np.ndarray, Ints | None]]:
+        """The features, for a block, and the rows that count; raises if their file is written to meanwhile."""
+        if not isinstance(self.matrix, Staged):
+            yield np.asarray(self.matrix), None
+            return
+        present = None if self.sample_weight is None else np.flatnonzero(self.sample_weight.open(self.scratch))
+        with self.matrix.watched(self.scratch) as features:
+            yield features, present
 
 
 @dataclass(frozen=True)
@@ -100,18 +102,13 @@ class BlockTask:
 def screen_block(task: BlockTask) -> tuple[Floats, Floats]:
     """The largest statistic of each feature of a block over the features of the other block, for both blocks."""
     check_own_growth(task.growth)
-    with task.matrix.opened() as (matrix, present):
-        return _statistics(task, matrix, present)
-
-
-def _statistics(task: BlockTask, matrix: np.ndarray, present: Ints | None) -> tuple[Floats, Floats]:
-    n_rows = task.matrix.shape[0]
+    n_rows, sizes, same = task.matrix.shape[0], task.matrix.n_categories, task.own == task.others
     rows = screened_rows(task.seed, n_rows, NEAR_ROWS) if task.near else screened_rows(task.seed, n_rows)
-    if present is not None:
-        rows = present[rows].astype(np.int32)
-    sizes, same = task.matrix.n_categories, task.own == task.others
-    own = ranks(matrix, rows, np.array(task.own, np.int32), task.seed, sizes)
-    others = own if same else ranks(matrix, rows, np.array(task.others, np.int32), task.seed, sizes)
+    with task.matrix.opened() as (matrix, present):
+        if present is not None:
+            rows = present[rows].astype(np.int32)
+        own = ranks(matrix, rows, np.array(task.own, np.int32), task.seed, sizes)
+        others = own if same else ranks(matrix, rows, np.array(task.others, np.int32), task.seed, sizes)
     if not task.near:
         codes = bins(own)
         return largest_dependence(codes, codes if same else bins(others))
@@ -121,44 +118,16 @@ def _statistics(task: BlockTask, matrix: np.ndarray, present: Ints | None) -> tu
     return found.max(axis=1), found.max(axis=0)
 
 
-@dataclass(frozen=True)
-class OnHosts:
-    """Features that every host has staged, or can stage; the rows whose ``sample_weight`` is 0 do not count."""
-
-    staged: Staged
-    scratch: ScratchFolder
-    sample_weight: Staged | None = None
-    n_absent: int = 0
-    n_categories: tuple[int, ...] = ()
-
-    @classmethod
-    def of(cls, inputs: Inputs) -> OnHosts:
-        """The features of a job."""
-        assert isinstance(inputs.matrix, Staged)  # noqa: S101  (features are never sparse)
-        weights = inputs.sample_weight if inputs.n_absent else None
-        return cls(inputs.matrix, inputs.scratch, weights, inputs.n_absent, n_categories_of(inputs.rows))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Rows and columns."""
-        return self.staged.shape[0] - self.n_absent, *self.staged.shape[1:]
-
-    @contextmanager
-    def opened(self) -> Iterator[tuple[np.ndarray, Ints | None]]:
-        """The features, for a block, and the rows that count; raises if their file is written to meanwhile."""
-        scratch = self.scratch
-        present = None if self.sample_weight is None else np.flatnonzero(self.sample_weight.open(scratch))
-        with self.staged.watched(scratch) as features:
-            yield features, present
-
-
 def screened(inputs: Inputs, folder: Folder, cluster: Cluster, work: Work) -> Inputs:
     """The inputs with the feature weights from a screen, if the parameters call for one; stored in the job's folder."""
     if inputs.params.get("feature_weights") != "dependence" or inputs.feature_weights:
         return inputs
-    assert isinstance(inputs.matrix, Staged)  # noqa: S101  (refused when they were staged)
-    place = StagingPlace(folder.address, inputs.scratch)
-    found = screen(OnHosts.of(inputs), inputs.seed, cluster, work)
+    assert isinstance(inputs.matrix, Staged)  # noqa: S101  (sparse features were refused when they were staged)
+    place, (n_rows, n_columns) = StagingPlace(folder.address, inputs.scratch), inputs.matrix.shape
+    present = inputs.sample_weight if inputs.n_absent else None
+    shape = n_rows - inputs.n_absent, n_columns
+    matrix = ScreenedMatrix(inputs.matrix, shape, inputs.n_categories, inputs.scratch, present)
+    found = screen(matrix, inputs.seed, cluster, work)
     weights = place.array("feature_weights", found.weights)
     dependence = place.array("dependence", found.dependence)
     return replace(inputs, feature_weights=weights, dependence=dependence)
@@ -168,13 +137,10 @@ def screened_data(data: Data, seed: int, cluster: Cluster, watch: Watch | None =
     """Data in memory with the feature weights that a screen finds."""
     if isinstance(data.matrix, SparseFeatures):
         check_sparse({"feature_weights": "dependence"})
-    found = screen(InMemory(data.present, n_categories_of(data.rows)), seed, cluster, replace(SCREENING, watch=watch))
+    n_categories = data.rows.n_categories if isinstance(data.rows, Features) else ()
+    matrix = ScreenedMatrix(data.present, tuple(map(int, data.present.shape)), n_categories)
+    found = screen(matrix, seed, cluster, replace(SCREENING, watch=watch))
     return replace(data, feature_weights=found.weights, dependence=found.dependence)
-
-
-def n_categories_of(rows: RowKind) -> tuple[int, ...]:
-    """The number of categories of each feature; empty if all are numbers."""
-    return rows.n_categories if isinstance(rows, Features) else ()
 
 
 def screen(matrix: ScreenedMatrix, seed: int, cluster: Cluster, work: Work = SCREENING) -> Screen:
@@ -202,19 +168,14 @@ def _largest(
     matrix: ScreenedMatrix, seed: int, features: np.ndarray, cluster: Cluster, work: Work, *, near: bool
 ) -> Floats:
     """The largest statistic of each of ``features`` over the other features, shape (n,)."""
-    spans = list(_pairs_of_blocks(len(features), NEAR_BLOCK if near else SCREENED_ROWS))
+    n, size = len(features), NEAR_BLOCK if near else SCREENED_ROWS
+    blocks = [slice(first, min(n, first + size)) for first in range(0, n, size)]
+    spans = [(own, others) for place, own in enumerate(blocks) for others in blocks[place:]]
     names = features.tolist()
     tasks = [BlockTask(matrix, seed, tuple(names[own]), tuple(names[others]), near, GROWTH) for own, others in spans]
-    found = np.zeros(len(features))
+    found = np.zeros(n)
     work = replace(work, name="screen roughly") if near else work
     for (own, others), (mine, theirs) in zip(spans, cluster.each(screen_block, tasks, work), strict=True):
         np.maximum(found[own], mine, out=found[own])
         np.maximum(found[others], theirs, out=found[others])
     return found
-
-
-def _pairs_of_blocks(n: int, size: int) -> Iterator[tuple[slice, slice]]:
-    blocks = [slice(first, min(n, first + size)) for first in range(0, n, size)]
-    for place, own in enumerate(blocks):
-        for others in blocks[place:]:
-            yield own, others

@@ -9,10 +9,11 @@ import sys
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -164,6 +165,16 @@ def committed_parts(folder: Folder, n_trees: int, of: str) -> list[dict[str, np.
         with opened_shard(folder, receipt.shard) as shard:
             parts.append({name: shard[name] for name in receipt.rows})
     return parts
+
+
+def committed_answer(folder: Folder, name: str, work: Callable[[], Any]) -> Any:
+    """What an earlier run has committed beside its shards, as JSON; else what ``work`` returns, which is committed."""
+    try:
+        return json.loads(folder.read(name))
+    except (OSError, ValueError):
+        answer = work()
+    folder.write(name, json.dumps(answer).encode())
+    return answer
 
 
 def grown_by(receipts: Sequence[Receipt]) -> list[dict[str, int | str]]:

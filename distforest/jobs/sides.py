@@ -14,11 +14,10 @@ from distforest.errors import InputError, warn_caller
 from distforest.evaluation.sides import score_sides
 from distforest.forest.taught_truth import check_own_distances
 from distforest.growth.methods import METHODS
-from distforest.jobs.asked import opened_forest
 from distforest.jobs.cluster import Work
 from distforest.jobs.overheard import overheard
-from distforest.jobs.own_distances import OwnDistances, forget_truths
-from distforest.jobs.wanted import kind_of_distances, wanted_of_relation
+from distforest.jobs.spec import inputs_of_relation
+from distforest.jobs.task_data import OwnDistances, forget_truths, opened_forest
 from distforest.sides import CHOSEN, SIDED
 from distforest.sources.staged_arrays import StagingPlace, stage_truth
 from distforest.sources.truth import TruthKind
@@ -51,7 +50,7 @@ class ChooseTask:
 def choose_sides(task: ChooseTask) -> tuple[OwnDistances, list[str]]:
     """Stage and check the ground truth of a question, and choose which distance is taken; also returns warnings.
 
-    Doubts of its values were told when the forest was fitted on them.
+    The fit has warned of doubtful values.
 
     Raises
     ------
@@ -64,7 +63,7 @@ def choose_sides(task: ChooseTask) -> tuple[OwnDistances, list[str]]:
     place = StagingPlace(task.folder, question.scratch)
     question.scratch.check()
     with overheard():
-        staged = stage_truth(kind_of_distances(relation), list(wanted_of_relation("distances", relation)), place)
+        staged = stage_truth(relation.truth_kind, list(inputs_of_relation("distances", relation)), place)
     own = OwnDistances(staged, question.scratch, str(question.sides))
     with own.watched(forest) as truth:
         check_own_distances(forest, truth, "distances")
@@ -78,7 +77,7 @@ def choose_sides(task: ChooseTask) -> tuple[OwnDistances, list[str]]:
 def own_distances(
     question: Question, digest: str, output: str, folder: Folder | None, cluster: Cluster
 ) -> Iterator[OwnDistances | None]:
-    """What a question's tasks know of the ground truth, staged for as long as they read it; None if it names none."""
+    """The ground truth for a question's tasks, staged for as long as they read it; None if it names none."""
     if question.sides is None:
         yield None
         return
@@ -94,13 +93,7 @@ def own_distances(
 
 
 def check_sides(question: Question, forest: Forest) -> None:
-    """Refuse a question that names sides without a ground truth, or for a forest or rows that have none.
-
-    Raises
-    ------
-    InputError
-        The message says what goes together.
-    """
+    """Refuse a question that names sides without a ground truth, or for a forest or rows that have none: InputError."""
     if question.sides is None and question.distances is None:
         return
     if question.sides is None or question.distances is None:

@@ -8,14 +8,22 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from distforest.errors import InputError
+from distforest.growth.methods import METHODS
 from distforest.jobs.reader import LAZY_KIND, Place, listed, read_json, read_toml, refusal, shown
 from distforest.jobs.tables import ADDRESS_KEYS, INPUTS, NONE, SPEC_FORMAT, Fit, Run, Table, fit_table, read
+from distforest.sources.factors import ABSOLUTE, COSINE, Graph
+from distforest.sources.job_inputs import GivenKernel, JobInput, Role
+from distforest.sources.kernels import KERNELS
+from distforest.sources.readings import AS_IT_IS, DISSIMILARITIES, DISTANCES, FEATURES, SIMILARITIES, Reading
+from distforest.sources.truth import TruthKind
 from distforest.stores.outputs import in_the_way
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterator
 
     from distforest.forest.forest import Params
     from distforest.growth.parameters import Value
@@ -53,6 +61,15 @@ class Relation:
     def input_address(self) -> str | None:
         """The address of its numbers; None for a function, which is named instead."""
         return None if self.kind == LAZY_KIND else self.address
+
+    @property
+    def truth_kind(self) -> TruthKind:
+        """The kind of truth that distances are."""
+        metrics = {COSINE: TruthKind.DIRECTIONS, ABSOLUTE: TruthKind.DIFFERENCES}
+        if kind := metrics.get(str(self.options.get("metric"))):
+            return kind
+        is_matrix = self.kind in {"dense", "graph", "observed", LAZY_KIND}
+        return TruthKind.DISTANCES if is_matrix else TruthKind(self.kind)
 
     def addresses_as(self, name: str) -> dict[str, str]:
         """The addresses of its numbers and of the costs of its classes, by what the relation is called."""
@@ -133,6 +150,11 @@ class Spec:
     input: Input
     params: Params
     run: Run = field(default_factory=Run)
+
+    @property
+    def input_addresses(self) -> list[str]:
+        """The addresses of all arrays that the job reads."""
+        return [one.address for one in inputs_of(self)]
 
     @classmethod
     def from_toml(cls, source: str | os.PathLike[str]) -> Self:
@@ -230,21 +252,6 @@ class Spec:
         """Write the whole spec as canonical JSON: ASCII, sorted keys, no spaces; equal specs, equal texts."""
         return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
-    def identity(self) -> dict[str, object]:
-        """Write the part that decides the forest: method, seed, input and params, but not output and run.
-
-        Examples
-        --------
-        >>> spec = Spec.from_dict({
-        ...     "format": 1, "method": "smerf", "output": "wine.forest.zarr",
-        ...     "input": {"features": "wine.zarr/X", "distances": "wine.zarr/Z"},
-        ... })
-        >>> list(spec.identity())
-        ['method', 'seed', 'input', 'params']
-        """
-        whole = self.to_dict()
-        return {name: whole[name] for name in ("method", "seed", "input", "params")}
-
 
 # --- reading ----------------------------------------------------------------------------------------------
 
@@ -294,3 +301,76 @@ def contradictions(fit: Fit, found: Input) -> list[tuple[Place, str]]:
         what = f"must not be, hold or lie in an input, found {shown(fit.output)} and {listed(spoiled)}"
         faults += [(("output",), what)]
     return faults
+
+
+# --- what a job reads -------------------------------------------------------------------------------------
+
+
+def truth_of(spec: Spec) -> tuple[TruthKind, str]:
+    """The kind of a job's truth, and its address; without truth, that of its features."""
+    relation = spec.input.relations.get("distances")
+    if relation is not None:
+        return relation.truth_kind, relation.address
+    for kind, key in ((TruthKind.LINKS, "similar"), (TruthKind.LABELS, "labels"), (TruthKind.TARGETS, "targets")):
+        if key in spec.input.addresses:
+            return kind, spec.input.addresses[key]
+    return TruthKind.NOTHING, spec.input.addresses["features"]
+
+
+def inputs_of(spec: Spec) -> list[JobInput]:
+    """The inputs that a spec names, in its order."""
+    found = []
+    for name, address in spec.input.addresses.items():
+        if name == "features":
+            may_be_sparse = METHODS[spec.method].reads in {"features", "points"}
+            found.append(JobInput(f"input.{name}", address, Role.MATRIX, FEATURES, may_be_sparse=may_be_sparse))
+        else:
+            role = Role(name) if name in set(Role) else Role.TRUTH
+            is_vector = name in {"labels", "similar"} or role in {Role.SAMPLE_WEIGHT, Role.PAIR_WEIGHT}
+            found.append(JobInput(f"input.{name}", address, role, AS_IT_IS, is_vector))
+    return found + [
+        one for name, relation in spec.input.relations.items() for one in inputs_of_relation(name, relation)
+    ]
+
+
+def inputs_of_relation(name: str, relation: Relation) -> Iterator[JobInput]:
+    """The inputs that a distance or similarity names."""
+    role = Role.MATRIX if name == "similarity" else Role.TRUTH
+    for place, part in relation.functions:
+        if objects := part.options["objects"]:
+            where = f"{name}.{place}" if relation.parts else name
+            yield JobInput(
+                f"input.{where}.objects",
+                str(objects),
+                Role.MATRIX if role == Role.MATRIX and not relation.parts else Role.OBJECTS,
+                AS_IT_IS,
+            )
+    kernels = []
+    for part in relation.each:
+        if part.kind in KERNELS:
+            gamma = part.options.get("gamma")
+            kernels.append(GivenKernel(part.kind, float(gamma) if isinstance(gamma, (int, float)) else None))
+    numbers = [part for part in relation.each if part.input_address is not None]
+    for part in numbers[:1] if kernels else numbers:  # built-in similarities read the same features
+        reading = _reading_of(name, part)
+        yield JobInput(
+            *(f"input.{name}", part.address, role, reading, part.kind == "labels"),
+            may_be_sparse=(reading.precise and not relation.parts) or part.kind in {"graph", "observed"},
+            kernels=tuple(kernels),
+            numbers_for=f"similarity {part.kind!r}" if kernels else "",
+        )
+    if costs := relation.options.get("costs"):
+        yield JobInput(f"input.{name}.costs", str(costs), Role.COSTS, AS_IT_IS)
+
+
+def _reading_of(name: str, relation: Relation) -> Reading:
+    if name == "similarity" and relation.kind == "dense":
+        return DISSIMILARITIES if relation.measure == "distance" else SIMILARITIES
+    if relation.kind == "graph":
+        try:
+            options: dict[str, Any] = dict(relation.options)  # of the types that `tables` allows
+            return Graph(relation.address, **options).reading
+        except InputError as error:
+            raise InputError(f"input.{name}: {error}") from error
+    readings = {"dense": DISTANCES, "observed": DISTANCES, **dict.fromkeys((*KERNELS, "feature_subsets"), FEATURES)}
+    return readings.get(relation.kind, AS_IT_IS)

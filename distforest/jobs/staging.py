@@ -23,7 +23,7 @@ from distforest.growth.sample_weights import SampleWeights
 from distforest.jobs.callback import AskedCallback, Callback, ListedCallback
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.reader import LAZY_KIND
-from distforest.jobs.wanted import truth_of, wanted_inputs
+from distforest.jobs.spec import inputs_of, truth_of
 from distforest.sources.binned import edges_of_sample
 from distforest.sources.parted import StagedParts, present_before
 from distforest.sources.row_kinds import Dense, Several
@@ -37,11 +37,9 @@ from distforest.sources.weights import OF_PAIRS
 if TYPE_CHECKING:
     from distforest.forest.forest import Params
     from distforest.growth.problem import Data
-    from distforest.jobs.spec import Relation, Spec
+    from distforest.jobs.spec import Spec
     from distforest.sources.parted import SurveyedRows
     from distforest.sources.row_kinds import RowKind
-    from distforest.sources.schema import Schema
-    from distforest.sources.source import Floats
 
 PACKED_SHARE = 4
 """A node is gathered by one process when it has at most this share of the rows of a part, so that packs are alike."""
@@ -67,28 +65,48 @@ def stage_inputs(spec: Spec, folder: str, n_parts: int | None = None) -> Inputs:
     """
     check_together(spec.params)
     place, (kind, address) = StagingPlace(folder, spec.run.scratch_folder, n_parts), truth_of(spec)
-    arrays = stage_arrays(wanted_inputs(spec), kind, place)
+    arrays = stage_arrays(inputs_of(spec), kind, place)
     rows = _rows_of(spec, arrays)
     _check_values(rows, arrays, place)
-    similarity = spec.input.relations.get("similarity")
+    similarity, taught = spec.input.relations.get("similarity"), spec.input.relations.get("distances")
+    schema = arrays.matrix.schema and arrays.matrix.schema.kept()
+
+    def objects_of(where: str) -> Staged:  # that a function of the spec is given
+        return arrays.objects.get(f"input.{where}.objects") or place.row_numbers(arrays.truth.n_rows)
+
+    listed, asked = [], None
+    for number, part in similarity.functions if similarity and similarity.parts else ():
+        callback = Callback.of_relation(part, f"{spec.output}.{number}")
+        listed.append(ListedCallback(number, callback, objects_of(f"similarity.{number}")))
+    if taught and taught.kind == LAZY_KIND:
+        asked = AskedCallback(Callback.of_relation(taught, spec.output), objects_of("distances"))
     staged = Inputs(
         *(spec.method, dict(spec.params), spec.seed, rows, arrays.matrix.staged, *arrays.truth),
         scratch=spec.run.scratch_folder,
         addresses=(arrays.matrix.address, address),
         callback=Callback.of_relation(similarity, spec.output) if similarity and similarity.kind == LAZY_KIND else None,
-        asked=_asked(spec, arrays, place),
-        listed=_listed(similarity, arrays, spec.output, place) if similarity and similarity.parts else (),
+        asked=asked,
+        listed=tuple(listed),
         feature_weights=arrays.feature_weights,
         pairs=arrays.pairs,
-        schema=_stage_schema(arrays.matrix.schema, place),
+        schema=None
+        if schema is None
+        else place.array("feature_names", np.frombuffer(canonical(schema.entry()), np.uint8)),
         offset=arrays.truth.offset,
         growth=GROWTH,
         job=folder,
     )
+    of_rows = of_pairs = None
     if arrays.sample_weight is not None:
-        staged = _with_weights(staged, arrays.sample_weight, place)
+        of_truth = (staged.truth_kind, staged.truth.open(place.scratch), staged.classes)
+        of_rows = weights_of_rows(staged.params, *of_truth, arrays.sample_weight, staged.costs is not None)
+        if told := of_rows.told(arrays.sample_weight):
+            warn_caller(told)
     if arrays.pair_weight is not None:
-        staged = _with_pair_weights(staged, arrays.pair_weight, place)
+        of_pairs = integers_of_pairs(arrays.pair_weight, of_rows)
+        if told := of_pairs.told(arrays.pair_weight, OF_PAIRS):
+            warn_caller(told)
+    staged = _with_weights(staged, of_rows, of_pairs, place)
     return staged if arrays.matrix.surveyed is None else _with_parts(staged, arrays.matrix.surveyed, place)
 
 
@@ -135,11 +153,20 @@ def from_data(data: Data, method: str, params: Params, seed: int, folder: str) -
         growth=GROWTH,
         job=folder,
     )
-    if data.sample_weights is not None:
-        staged = _with_integers(staged, data.sample_weights, place)
-    if data.pair_weights is not None:
-        staged = _with_integers_of_pairs(staged, data.pair_weights, place)
-    return staged
+    return _with_weights(staged, data.sample_weights, data.pair_weights, place)
+
+
+def _with_weights(
+    inputs: Inputs, of_rows: SampleWeights | None, of_pairs: SampleWeights | None, place: StagingPlace
+) -> Inputs:
+    """Stage the weights of rows and of given pairs as integers."""
+    if of_rows is not None:
+        staged, n_absent = place.array("sample_weight", of_rows.integers), len(of_rows.integers) - len(of_rows.present)
+        inputs = replace(inputs, sample_weight=staged, weight_unit=of_rows.unit, n_absent=n_absent)
+    if of_pairs is not None:
+        staged = place.array("pair_weight", of_pairs.integers)
+        inputs = replace(inputs, pair_weight=staged, pair_unit=of_pairs.unit)
+    return inputs
 
 
 def _check_values(rows: RowKind, arrays: StagedArrays, place: StagingPlace) -> None:
@@ -174,61 +201,3 @@ def _rows_of(spec: Spec, arrays: StagedArrays) -> RowKind:
         lazily = (Dense(shape[0], part.measure) if part.kind == LAZY_KIND else next(given) for part in similarity.parts)
         return Several(tuple(lazily), similarity.weights)
     return arrays.measures[0] if arrays.measures else Dense(shape[0], similarity.measure)  # a function has no matrix
-
-
-def _listed(similarity: Relation, arrays: StagedArrays, output: str, place: StagingPlace) -> tuple[ListedCallback, ...]:
-    """The functions among several similarities, each with a ledger of its own, and objects or the numbers of rows."""
-    found = []
-    for number, part in similarity.functions:
-        objects = _objects_at(f"input.similarity.{number}", arrays, place)
-        found.append(ListedCallback(number, Callback.of_relation(part, f"{output}.{number}"), objects))
-    return tuple(found)
-
-
-def _asked(spec: Spec, arrays: StagedArrays, place: StagingPlace) -> AskedCallback | None:
-    """The function whose distances are the ground truth, with objects or the numbers of rows; None without one."""
-    relation = spec.input.relations.get("distances")
-    if relation is None or relation.kind != LAZY_KIND:
-        return None
-    objects = _objects_at("input.distances", arrays, place)
-    return AskedCallback(Callback.of_relation(relation, spec.output), objects)
-
-
-def _objects_at(where: str, arrays: StagedArrays, place: StagingPlace) -> Staged:
-    """The objects that a function of a spec is given, or the numbers of the rows."""
-    return arrays.objects.get(f"{where}.objects") or place.row_numbers(arrays.truth.n_rows)
-
-
-def _stage_schema(schema: Schema | None, place: StagingPlace) -> Staged | None:
-    kept = schema and schema.kept()
-    return None if kept is None else place.array("feature_names", np.frombuffer(canonical(kept.entry()), np.uint8))
-
-
-def _with_weights(inputs: Inputs, weights: Floats, place: StagingPlace) -> Inputs:
-    """Stage the weights of the rows as integers; warns of what rounding them changes."""
-    truth = inputs.truth.open(place.scratch)
-    of_truth = (inputs.truth_kind, truth, inputs.classes)
-    of_rows = weights_of_rows(inputs.params, *of_truth, weights, inputs.costs is not None)
-    if told := of_rows.told(weights):
-        warn_caller(told)
-    return _with_integers(inputs, of_rows, place)
-
-
-def _with_integers(inputs: Inputs, weights: SampleWeights, place: StagingPlace) -> Inputs:
-    staged = place.array("sample_weight", weights.integers)
-    n_absent = len(weights.integers) - len(weights.present)
-    return replace(inputs, sample_weight=staged, weight_unit=weights.unit, n_absent=n_absent)
-
-
-def _with_pair_weights(inputs: Inputs, weights: Floats, place: StagingPlace) -> Inputs:
-    """Stage the weights of given pairs as integers; warns of what rounding them changes."""
-    points = inputs.sample_weight
-    of_points = None if points is None else SampleWeights(points.open(place.scratch), inputs.weight_unit)
-    of_pairs = integers_of_pairs(weights, of_points)
-    if told := of_pairs.told(weights, OF_PAIRS):
-        warn_caller(told)
-    return _with_integers_of_pairs(inputs, of_pairs, place)
-
-
-def _with_integers_of_pairs(inputs: Inputs, weights: SampleWeights, place: StagingPlace) -> Inputs:
-    return replace(inputs, pair_weight=place.array("pair_weight", weights.integers), pair_unit=weights.unit)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Mapping
 from functools import cache, partial
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar, Union, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias, TypeVar, Union, get_args
 
 from pydantic import (
     AfterValidator,
@@ -32,7 +32,7 @@ from pydantic import (
 
 from distforest.evaluation.grids import DIAGONAL, SCORINGS
 from distforest.growth.methods import METHODS
-from distforest.growth.parameters import LEAST, SAID, Value
+from distforest.growth.parameters import LEAST, Value
 from distforest.jobs.reader import LARGEST_INTEGER, MAX_KEYS, Place, bytes_in, listed, refusal, shown
 from distforest.sources.factors import METRICS, TARGET_METRICS
 from distforest.sources.readings import DIRECTIONS
@@ -57,10 +57,9 @@ def _check_size(value: object) -> object:
 
 
 class Table(BaseModel):
-    """A table of a spec; ``cures`` says what to write for keys that are none of it."""
+    """A table of a spec."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False, defer_build=True)
-    cures: ClassVar[Mapping[str, str]] = {}
 
     @model_validator(mode="before")
     @classmethod
@@ -313,9 +312,6 @@ class RowInput(Table):
 class DistanceInput(RowInput):
     """What a job reads."""
 
-    cures = {
-        kind: f"give distances = {{ kind = {kind!r}, values = ADDRESS }}" for kind in ("labels", "targets", "embedding")
-    }
     distances: Distances = key("Distances that are learned: an address, shape (n, n), or a table with a kind.")
 
 
@@ -384,12 +380,6 @@ INPUTS: dict[str, type[Table]] = {
 
 class Params(Table):
     """What decides the result, beside the input and the seed."""
-
-    cures = {
-        "random_state": "give seed = INTEGER before the tables",
-        "n_jobs": "give workers and threads_per_worker in [run]",
-        **{name: f"did you mean {ours!r}?" for name, ours in SAID.items()},
-    }
 
 
 def parameter_value(row: Parameter, value: object) -> Value:
@@ -527,7 +517,6 @@ class Run(Table):
 class Fit(Table):
     """A fit."""
 
-    cures = dict.fromkeys(("grid", "scoring"), 'it goes with job = "tune"')
     format: Format = key("Version of the grammar.")
     method: str = key("Method by which the forest is trained.")
     seed: Natural = key("Seed of all random numbers.", 0)
@@ -642,7 +631,9 @@ def _fault(model: Any, error: Any) -> tuple[Place, str]:
     told, found = error["msg"].removeprefix("Value error, "), f", found {shown(error['input'])}"
     match what:
         case "extra_forbidden" | "invalid_key":
-            return (*place, unknown), _unknown(model, tuple(place), unknown, keys, tables)
+            near = difflib.get_close_matches(str(unknown), keys, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known here are {listed(keys)}"
+            return (*place, unknown), f"unknown key {shown(unknown)}; {hint}"
         case "missing":
             return tuple(place), f"is missing; it must be {wanted}" if tables else f"is missing{meaning}"
         case "union_tag_not_found":
@@ -654,16 +645,3 @@ def _fault(model: Any, error: Any) -> tuple[Place, str]:
         case "value_error" if tables:
             return tuple(place), told
     return tuple(place), f"{told.replace('Input should', 'must', 1)}{found}{meaning}"
-
-
-def _unknown(model: Any, place: Place, name: object, keys: list[str], tables: list[type[Table]]) -> str:
-    """What to write for a key that is none of a table: the cure, the table where it belongs, or one like it."""
-    cures = {name: cure for table in tables for name, cure in table.cures.items()}
-    if len(place) < 2:
-        top = getattr(model, "model_fields", {})
-        inner = [(key, table) for key, field in top.items() for table in _tables_in(field.annotation)]
-        homes = {name: f"it belongs in [{key}]" for key, table in inner for name in table.model_fields}
-        cures = {**homes, **dict.fromkeys(top, "it stands before the tables"), **cures}
-    near = difflib.get_close_matches(name, keys, n=1) if isinstance(name, str) else []
-    hint = f"did you mean {near[0]!r}?" if near else f"known here are {listed(keys)}"
-    return f"unknown key {shown(name)}; {cures.get(name, hint) if isinstance(name, str) else hint}"

@@ -15,13 +15,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from distforest.errors import ArtifactError, CancelledJobError, DamageError, InputError, JobError
+from distforest.forest.chosen_cut import ChosenCut
 from distforest.forest.forest import Forest
 from distforest.forest.roots import Roots, Stayed
-from distforest.forest.sealed.artifact import read_manifest
+from distforest.forest.sealed.artifact import open_forest, read_manifest
+from distforest.growth.cuts.trial_cuts import cuts_to_try, is_to_choose, trial_params
 from distforest.growth.earlier_trees import as_part
 from distforest.growth.methods import GROWTH, Bound
 from distforest.growth.problem import Problem
@@ -29,17 +32,16 @@ from distforest.growth.row_room import CategorySizes
 from distforest.growth.standstill import told_of_roots
 from distforest.jobs.asked_distances import with_asked_distances
 from distforest.jobs.cluster import Cluster, Here, Lost, Watch, Work
-from distforest.jobs.earlier_trees import EarlierTrees, keep_trees, trees_of_same_job
 from distforest.jobs.inputs import Inputs, forget_job
 from distforest.jobs.lockstep import evaluations_of, grow_together
 from distforest.jobs.merge import Target, merge
 from distforest.jobs.plan import TREES_AT_ONCE, Size, check_memory, check_worker_memory, plan
-from distforest.jobs.rounds import check_linking, grow_in_parts
+from distforest.jobs.rounds import grow_in_parts
 from distforest.jobs.screening import SCREENING, screened
 from distforest.jobs.shards import Receipt, commit, committed_shards, read_receipt, shard_name, told_of_versions
 from distforest.jobs.stop import Stop
-from distforest.jobs.trial_forests import with_chosen_cut
-from distforest.jobs.versions import VERSIONS, check_growth, check_own_growth
+from distforest.jobs.trial_forests import TrialTask, try_forest
+from distforest.jobs.versions import VERSIONS, VERSIONS_HERE, check_growth, check_own_growth
 from distforest.sources.array_files import untouched
 from distforest.sources.row_kinds import Features
 from distforest.stores.building import Building, is_begun
@@ -205,11 +207,11 @@ def _fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options:
     check_worker_memory(cluster.memory_limit)
     inputs = with_asked_distances(inputs, folder, cluster, partial(fit_here, threads=cluster.threads), options.watch)
     inputs = screened(inputs, folder, cluster, replace(SCREENING, retries=options.retries, watch=options.watch))
-    inputs = with_chosen_cut(inputs, trials_in(folder, cluster, options), cluster, Work("judge", options.retries))
+    inputs = _with_chosen_cut(inputs, folder, cluster, options)
     shards = shards_of(inputs, folder)
     committed = grow_trees(inputs, shards, cluster, options)
     receipts, grown = committed.receipts, committed.grown
-    warnings = (*_warnings_of_roots(inputs, receipts, cluster, options), *filter(None, [told_of_versions(receipts)]))
+    warnings = (*_warnings(inputs, receipts, cluster, options), *filter(None, [told_of_versions(receipts)]))
     merging = Work("merge", options.retries, watch=options.watch, first=True)
     try:
         digest = merge(inputs, receipts, _target(inputs, output, folder, shards, options), cluster, merging)
@@ -233,8 +235,7 @@ def _fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options:
     )
 
 
-@dataclass(frozen=True)
-class Committed:
+class Committed(NamedTuple):
     """The receipts of all trees of a forest, those of this run among them, and the memory that it was planned with."""
 
     receipts: list[Receipt]
@@ -247,11 +248,10 @@ def grow_trees(inputs: Inputs, shards: Folder, cluster: Cluster, options: Option
     [size] = cluster.each(survey, [inputs], Work("survey", options.retries, first=True))
     if inputs.parts is not None:
         count = inputs.parts.count
-        size = replace(size, n_parts=count, parts_of_worker=-(-count // check_linking(cluster).n_workers))
+        size = replace(size, n_parts=count, parts_of_worker=-(-count // cluster.n_workers))
     if options.earlier and not inputs.grows_together:  # as a ledger keeps its pairs
-        cluster.each(
-            keep_trees, [EarlierTrees(inputs, options.earlier, shards)], Work("resume", options.retries, first=True)
-        )
+        keeping = Work("resume", options.retries, first=True)
+        cluster.each(keep_trees, [EarlierTrees(inputs, options.earlier, shards)], keeping)
     done, slots = committed_receipts(shards, cluster, options), cluster.slots
     trees = {tree for receipt in done for tree in range(receipt.first, receipt.last + 1)}
     planned = plan(size, trees, slots, options.batch, cluster.threads)
@@ -271,23 +271,26 @@ def grow_trees(inputs: Inputs, shards: Folder, cluster: Cluster, options: Option
     return Committed(receipts, grown, planned.projected_bytes)
 
 
-def trials_in(folder: Folder, cluster: Cluster, options: Options) -> Callable[[Inputs], tuple[Folder, list[Receipt]]]:
-    """What grows trial forests into shards in a job's folder, beside those of its forest; resumed as these are."""
-    own = replace(options, earlier=None, on_answer=None)
+def _with_chosen_cut(inputs: Inputs, folder: Folder, cluster: Cluster, options: Options) -> Inputs:
+    """The inputs with the cut that errs less out of bag, if the parameters leave it to a choice.
 
-    def grown(trial: Inputs) -> tuple[Folder, list[Receipt]]:
+    A forest for each cut grows into shards beside those of the job's forest, and is resumed as these are.
+    """
+    if not is_to_choose(inputs.params) or inputs.chosen_cut:
+        return inputs
+    errors, evaluations, own = [], 0, replace(options, earlier=None, on_answer=None)
+    for cut in cuts_to_try(inputs.params, inputs.rows, inputs.classes):
+        trial = replace(inputs, params=trial_params(inputs.params, cut))
         shards = shards_of(trial, folder)
-        return shards, grow_trees(trial, shards, cluster, own, "try").receipts
-
-    return grown
+        receipts = grow_trees(trial, shards, cluster, own, "try").receipts
+        errors += cluster.each(try_forest, [TrialTask(trial, shards)], Work("judge", options.retries))
+        evaluations += sum(receipt.evaluations for receipt in receipts)
+    return replace(inputs, chosen_cut=ChosenCut(tuple(errors), evaluations))
 
 
 @dataclass(frozen=True)
 class RootsTask:
-    """The inputs of a job with many uncut trees, or rows that stay at roots.
-
-    Beside them the numbers of uncut trees, of trees, of closed nodes, and of rows that stay.
-    """
+    """The inputs of a job, its numbers of uncut trees, of trees and of closed nodes, and rows that stay at roots."""
 
     inputs: Inputs
     n_roots: int
@@ -307,7 +310,7 @@ def warnings_there(task: RootsTask) -> list[str]:
     return [warning for warning in told if warning]
 
 
-def _warnings_of_roots(inputs: Inputs, receipts: Sequence[Receipt], cluster: Cluster, options: Options) -> list[str]:
+def _warnings(inputs: Inputs, receipts: Sequence[Receipt], cluster: Cluster, options: Options) -> list[str]:
     """The warnings of `warnings_there`; if there is no cause for one, the inputs are not opened again."""
     names = ("n_roots", "n_trees", "closed", "n_stayed", "n_routed")
     n_roots, n_trees, closed, *stayed = (sum(getattr(receipt, name) for receipt in receipts) for name in names)
@@ -316,6 +319,40 @@ def _warnings_of_roots(inputs: Inputs, receipts: Sequence[Receipt], cluster: Clu
         return []
     [told] = cluster.each(warnings_there, [task], Work("survey", options.retries, first=True))
     return told
+
+
+@dataclass(frozen=True)
+class EarlierTrees:
+    """A job's inputs, the address of a sealed forest with its first trees, and the folder of its shards."""
+
+    inputs: Inputs
+    forest: str
+    shards: Folder
+
+    def __str__(self) -> str:
+        return f"the trees of {self.forest}"
+
+
+def keep_trees(task: EarlierTrees) -> None:
+    """Commit the trees of a sealed forest as a shard, unless that was done before or no forest is there.
+
+    Raises
+    ------
+    InputError
+        The forest has other parameters, another seed, or more trees.
+    ArtifactError
+        The forest is damaged.
+    """
+    if check_kind(task.forest, FOREST_KIND) is None:
+        return
+    forest = open_forest(task.forest)
+    name = shard_name(0, forest.n_trees - 1)
+    if read_receipt(task.shards, name):
+        return
+    sets = forest.provenance.get("grown_by") or [forest.provenance.get("versions", {})]
+    known = {name: " or ".join(sorted({str(one.get(name, "unknown")) for one in sets})) for name in VERSIONS_HERE}
+    receipt = Receipt(0, forest.n_trees - 1, name, 0.0)
+    commit(task.shards, as_part(task.inputs.problem(), forest), receipt, known)
 
 
 def _target(inputs: Inputs, output: str, folder: Folder, shards: Folder, options: Options) -> Target:
@@ -382,22 +419,21 @@ def _growing(name: str, before: int, options: Options) -> Work:
 
 
 def shards_of(inputs: Inputs, folder: Folder) -> Folder:
-    """Where the shards of a forest lie in a job's folder; its features are screened, if the parameters call for it."""
-    return folder.within(f"shards-{inputs.fingerprint[:16]}{_drawn_by(inputs)}")
+    """Where the shards of a forest lie in a job's folder.
 
-
-def _drawn_by(inputs: Inputs) -> str:
-    """What was asked, screened or chosen, in the shards' name: trees of other distances, weights or cuts grow again."""
-    screened_by = f"-{inputs.feature_weights.sha256[:16]}" if inputs.feature_weights and inputs.dependence else ""
+    What a function has answered, a screen has found or trials have chosen is part of the name: trees of other
+    distances, weights or cuts grow again.
+    """
     taught_by = f"-{inputs.truth.sha256[:16]}" if inputs.asked else ""
-    return f"{taught_by}{screened_by}{f'-{inputs.chosen_cut.cut}' if inputs.chosen_cut else ''}"
+    screened_by = f"-{inputs.feature_weights.sha256[:16]}" if inputs.feature_weights and inputs.dependence else ""
+    chosen = f"-{inputs.chosen_cut.cut}" if inputs.chosen_cut else ""
+    return folder.within(f"shards-{inputs.fingerprint[:16]}{taught_by}{screened_by}{chosen}")
 
 
 def size_of(problem: Bound) -> Size:
     """The size of a problem for the plan."""
-    data, passes = problem.data, problem.passes if isinstance(problem, Problem) else None
-    counts_nodes = isinstance(data.rows, Features)
-    return Size(
+    data = problem.data
+    size = Size(
         problem.n_rows,
         problem.n_trees,
         data.matrix.nbytes,
@@ -405,15 +441,19 @@ def size_of(problem: Bound) -> Size:
         problem.width,
         data.is_of_distances,
         0 if data.graph is None else data.graph.nbytes,
-        isinstance(problem, Problem) and data.truth_kind.is_of_vectors,
-        problem.most_leaves if isinstance(problem, Problem) and counts_nodes else None,
-        data.told_bytes,
-        None if passes is None else passes.budget,
-        problem.sampling.n_distinct if isinstance(problem, Problem) else 1,
-        room=problem.room if isinstance(problem, Problem) else None,
-        categories=CategorySizes.of(problem.growth) if isinstance(problem, Problem) else None,
+        told_bytes=data.told_bytes,
         of_costs=data.costs is not None,
-        n_pairs=None if isinstance(problem, Problem) else problem.sampling.n_distinct,
+    )
+    if not isinstance(problem, Problem):
+        return replace(size, n_pairs=problem.sampling.n_distinct)
+    return replace(
+        size,
+        of_vectors=data.truth_kind.is_of_vectors,
+        most_leaves=problem.most_leaves if isinstance(data.rows, Features) else None,
+        rows_budget=None if problem.passes is None else problem.passes.budget,
+        n_drawn=problem.sampling.n_distinct,
+        room=problem.room,
+        categories=CategorySizes.of(problem.growth),
     )
 
 
@@ -435,7 +475,10 @@ def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | N
         told = Roots.of_manifest(output, manifest).told()
         warnings = (told,) if told else ()
         return Fitted(output, manifest["digest"], n_trees, 0, 0.0, 0.0, 0, 0, evaluations, closed, warnings)
-    n_there, wanted = trees_of_same_job(inputs, manifest), inputs.params["n_estimators"]
+    n_there, wanted = manifest["meaning"]["params"].get("n_estimators"), inputs.params["n_estimators"]
+    same = replace(inputs, params={**inputs.params, "n_estimators": n_there})
+    if manifest["provenance"].get("fingerprint") != same.fingerprint:
+        n_there = None
     is_smaller = n_there is not None and n_there < wanted
     if options.overwrite or (options.earlier == output and is_smaller):
         check_new(output, FOREST_KIND, overwrite=True)

@@ -12,12 +12,11 @@ interrupted run is completed as a fit is: run it again.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
 from distforest.errors import ArtifactError, InputError, SpecError
 from distforest.evaluation.grids import (
@@ -40,7 +39,7 @@ from distforest.jobs.inputs import Inputs, forget_job
 from distforest.jobs.plan import check_memory, check_worker_memory, plan
 from distforest.jobs.preview import Preview, check_and_stage, preview
 from distforest.jobs.screening import SCREENING, screened
-from distforest.jobs.shards import committed_parts
+from distforest.jobs.shards import committed_answer, committed_parts
 from distforest.jobs.train import (
     Fitted,
     GrowTask,
@@ -136,7 +135,7 @@ def stage_grid(
                 as_read[readings] = check_and_stage(fit_of_group, place, *workers)
         own = as_read[readings]
         groups.append(
-            CellGroup(shared, replace(own, params=dict(fit_of_group.params), rows_budget=seen.plan.rows_budget))
+            CellGroup(shared, replace(own, params=dict(fit_of_group.params), rows_budget=seen.size.rows_budget))
         )
     return groups
 
@@ -161,7 +160,7 @@ def _readings(fit: Spec, weighted: bool) -> tuple[object, ...]:
 
 def _check_judged(seen: Preview, memory_limit: int | None) -> None:
     """Refuse distances by passes, as cells are judged by pairs from all over the matrix; raises MemoryLimitError."""
-    if seen.plan.n_passes:
+    if seen.size.passes_distances:
         check_memory(seen.whole_bytes, memory_limit or seen.memory_limit, "; cells are not judged by passes")
 
 
@@ -307,47 +306,28 @@ class JudgeTask:
     def __str__(self) -> str:
         return f"the scores of {len(self.stops)} cells"
 
-    @property
-    def kept(self) -> str:
-        """The name of the file with the scores."""
-        told = hashlib.sha256(canonical([list(stop) for stop in self.stops])).hexdigest()
-        return f"scores-{told[:16]}.json"
-
 
 def score_cells(task: JudgeTask) -> list[ScoredCell]:
     """Score the cells of a group by its shards, and commit the scores; if they are committed already, read them."""
     check_own_growth(task.inputs.growth)
-    if (before := _read_scores(task)) is not None:
-        return before
-    opened = task.inputs.opened()
-    problem = over_rows(opened.problem)
-    parts = committed_parts(task.shards, task.n_trees, "a forest of the grid")
-    with untouched(opened.files):
-        scored = scored_cells(problem.forest(parts), truth_of_data(problem.data), task.stops)
-    rows = [
-        {"scores": {n: None if math.isnan(s) else s for n, s in one.scores.items()}, "splits": one.splits}
-        for one in scored
-    ]
-    task.shards.write(task.kept, json.dumps(rows).encode())
-    return scored
+
+    def scores() -> list[dict[str, Any]]:
+        opened = task.inputs.opened()
+        problem = over_rows(opened.problem)
+        parts = committed_parts(task.shards, task.n_trees, "a forest of the grid")
+        with untouched(opened.files):
+            return list(map(asdict, scored_cells(problem.forest(parts), truth_of_data(problem.data), task.stops)))
+
+    told = hashlib.sha256(canonical([list(stop) for stop in task.stops])).hexdigest()
+    rows = committed_answer(task.shards, f"scores-{told[:16]}.json", scores)
+    one_nan = [{name: math.nan if math.isnan(of) else of for name, of in row["scores"].items()} for row in rows]
+    return [ScoredCell(of_cell, row["splits"]) for of_cell, row in zip(one_nan, rows, strict=True)]
 
 
 def truth_of_data(data: Data) -> Truth:
     """The ground truth of staged data, whose fields have the same names but for two."""
     names = {"kind": "truth_kind", "values": "truth"}
     return Truth(**{field.name: getattr(data, names.get(field.name, field.name)) for field in fields(Truth)})
-
-
-def _read_scores(task: JudgeTask) -> list[ScoredCell] | None:
-    """The scores that an earlier run has committed; None if there are none that can be read."""
-    try:
-        rows = json.loads(task.shards.read(task.kept))
-        return [
-            ScoredCell({name: math.nan if s is None else float(s) for name, s in row["scores"].items()}, row["splits"])
-            for row in rows
-        ]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
 
 
 def _judge_all(groups: Sequence[CellGroup], folder: Folder, cluster: Cluster, options: Options) -> list[ScoredCell]:

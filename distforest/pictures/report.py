@@ -22,9 +22,9 @@ from distforest.estimators.tree_rank import TreeRank
 from distforest.evaluation.grids import ScoredGrid
 from distforest.forest import scoring
 from distforest.forest.estimates import Estimates
+from distforest.forest.merged_trees import merged_in_words
 from distforest.forest.roots import Roots
-from distforest.forest.taught_truth import check_own_distances, tells_what_was_taught
-from distforest.forest.tree_spans import merged_in_words
+from distforest.forest.taught_truth import check_own_distances
 from distforest.pictures.closeness import closeness_of_some
 from distforest.pictures.clusters import clustered
 from distforest.pictures.importances import importances_of, reads_features
@@ -165,7 +165,7 @@ def _truth(estimator: Any, given: object) -> Truth:
     if learned in (TruthKind.LINKS, TruthKind.NOTHING):
         return _labels(forest, given)
     truth = scoring.truth_as_learned(forest, given)
-    is_known = learned in (TruthKind.LABELS, TruthKind.TARGETS) and tells_what_was_taught(forest)
+    is_known = learned in (TruthKind.LABELS, TruthKind.TARGETS)
     if is_known and truth.kind == learned and len(truth.values) == forest.n_training:
         check_own_distances(forest, truth, "truth")  # other rows, or another order, would be judged like any others
     return truth

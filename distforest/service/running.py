@@ -63,10 +63,6 @@ if TYPE_CHECKING:
 ATTEMPTS, PAUSE = 4, 0.5
 """How often a run is tried if its store or connection fails; seconds before a second try, doubled at each try."""
 
-AGE = 1e-11
-"""What a second of age is worth in Dask's priority of a job's tasks: the older of two jobs of one priority comes first,
-and all ages together are worth less than one step of a priority."""
-
 TOPIC, ANSWER_TOPIC = "distforest-progress", "distforest-answer"
 """Topics of Dask events in which a leading worker reports its progress and the answers of its tasks."""
 
@@ -199,10 +195,8 @@ def _work(job: Job, context: ServiceContext) -> JobResult:
     job.set(phase="stage", done=0, total=0, rate=0.0, remaining=None)
     spec = spec_from_json(context.registry.own_spec(job.id))
     check_allowed(spec, context.policy)
-    priority = spec.run.priority - AGE * job.state["submitted"]
-    method = getattr(spec, "method", "score")
-    cluster = OnDask(context.client, job.id, WorkerWatch(job, context), method, priority)
-    cluster = replace(cluster, placement=spec.run.placement)
+    method, priority = getattr(spec, "method", "score"), float(spec.run.priority)
+    cluster = OnDask(context.client, job.id, WorkerWatch(job, context), method, priority, placement=spec.run.placement)
     work = context.registry.folder(job.id).within(WORK)
     claim = context.registry.claim(job.id, spec.output)
     claim.take()  # an older service may have accepted the job without one, or somebody has removed it

@@ -23,7 +23,7 @@ from distforest.sources.anndata_columns import CODE_ARRAY, VALUE_ARRAY, without_
 from distforest.sources.given import is_stored
 from distforest.sources.guarded import RegularStore, guarded
 from distforest.sources.packed import array_of_values
-from distforest.sources.source import Floats, Int32s, Ints, Projections, Similarities
+from distforest.sources.source import Floats, Int32s, Ints, Projections, Similarities, frozen
 from distforest.stores.addresses import is_remote, may_pass, reaching, store_options
 from distforest.stores.room import told_if_full
 
@@ -96,9 +96,7 @@ class ArraySource:
 
         Complete values become float32; others stay float64 where float32 could not hold their dtype.
         """
-        array = np.ascontiguousarray(values, np.float32 if is_complete else held_in(values.dtype)).view()
-        array.flags.writeable = False  # arrays and memory maps get one type: kernels are compiled once
-        return cls(array, is_complete)
+        return cls(frozen(values, np.float32 if is_complete else held_in(values.dtype)), is_complete)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -217,22 +215,9 @@ def open_node(address: str) -> ZarrArray | zarr.Group:
     except (FileNotFoundError, KeyError, ValueError, OSError, ImportError, zarr.errors.BaseZarrError) as error:
         if may_pass(error, address):
             raise
-        found = _found_in_place_of_array(Path(address)) or f"none ({error})"
-        raise InputError(f"{address}: a Zarr array was expected, found {found}") from error
-
-
-def _found_in_place_of_array(path: Path) -> str:
-    """What a local path is that holds no array, and what to do; "" for a folder of anything but tables."""
-    if path.is_file():
-        return "a file; `distforest ingest` turns one into a group of arrays"
-    if not path.is_dir():
-        return ""
-    names = sorted(entry.name for entry in path.iterdir())
-    if not names:
-        return "an empty folder"
-    if table := next((name for name in names if name.endswith((".parquet", ".arrow", ".feather"))), ""):
-        return f"a folder of tables such as {table}; `distforest ingest` turns them into a group of arrays"
-    return ""
+        found = "a file" if Path(address).is_file() else f"none ({error})"
+        cure = "`distforest ingest` turns files and folders of tables into groups of arrays"
+        raise InputError(f"{address}: a Zarr array was expected, found {found}; {cure}") from error
 
 
 def open_arrays(address: str) -> Iterator[tuple[str, ZarrArray]]:

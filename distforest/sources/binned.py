@@ -16,7 +16,6 @@ from distforest.sources.arrays import is_complete, release_pages
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 MISSING_CODE = 255
@@ -158,11 +157,8 @@ def _edges_of_columns(
 
     Columns that are left out have none.
     """
-    rows: slice | Ints = slice(None, None, 1 + (len(features) - 1) // QUANTILE_ROWS)
-    if weights is not None:
-        rows = quantile_rows(np.flatnonzero(weights))
-    columns = _without_columns(_columns(features, rows), left_out)
-    return _joined_edges(columns, max_bins, complete, None if weights is None else weights[rows])
+    rows = quantile_rows(np.arange(len(features)) if weights is None else np.flatnonzero(weights))
+    return edges_of_sample(features, max_bins, complete, None if weights is None else weights[rows], left_out, rows)
 
 
 def quantile_rows(numbers: Ints) -> Ints:
@@ -171,59 +167,35 @@ def quantile_rows(numbers: Ints) -> Ints:
 
 
 def edges_of_sample(
-    sample: Float32s,
+    features: Float32s,
     max_bins: int,
     complete: bool,
     weights: Int32s | None = None,
     left_out: NDArray[np.bool_] | None = None,
+    rows: Ints | None = None,
 ) -> tuple[Floats, Ints]:
-    """The edges of all columns, from their `quantile_rows`, and where each column's begin, as `BinnedSource` has them.
+    """The edges of all columns, from some `quantile_rows`, and where each column's begin, as `BinnedSource` has them.
 
     ``complete`` says whether no value of any row is missing in columns that are not left out; those that are have no
-    edges. ``weights`` are those of the sample.
+    edges. ``rows`` are the numbers of the rows, None for all, and ``weights`` are their weights. Pages of a memory map
+    are given back, as distant rows lie on a page each.
     """
-    return _joined_edges(_without_columns(_columns(sample, slice(None)), left_out), max_bins, complete, weights)
-
-
-def _without_columns(columns: Iterable[Float32s], left_out: NDArray[np.bool_] | None) -> Iterable[Float32s]:
-    """Columns of which those that are left out have no values."""
-    if left_out is None:
-        return columns
-    return (column[: 0 if is_out else None] for column, is_out in zip(columns, left_out, strict=True))
-
-
-def _joined_edges(
-    columns: Iterable[Float32s], max_bins: int, complete: bool, weights: Int32s | None
-) -> tuple[Floats, Ints]:
-    most = max_bins if complete else min(max_bins, MISSING_CODE)
-    edges = [_edges_of_observed(column, most, weights) for column in columns]
-    return np.concatenate(edges), offsets(np.array([len(column) for column in edges]))
-
-
-def _columns(features: Float32s, rows: slice | Ints) -> Iterator[Float32s]:
-    """The columns of some rows, each in one piece of memory, which sorts thrice as fast."""
+    most, edges = max_bins if complete else min(max_bins, MISSING_CODE), list[Floats]()
+    numbers = np.arange(len(features)) if rows is None else rows
     for first in range(0, features.shape[1], _FILLED_COLUMNS):
-        yield from np.ascontiguousarray(_gathered(features, rows, slice(first, first + _FILLED_COLUMNS)).T)
-
-
-def _gathered(features: Float32s, rows: slice | Ints, columns: slice) -> Float32s:
-    """Some columns of some rows; pages of a memory map are given back, as distant rows lie on a page each."""
-    if not isinstance(features, np.memmap):
-        return features[rows, columns]
-    numbers = np.arange(len(features))[rows] if isinstance(rows, slice) else rows
-    gathered = np.empty((len(numbers), len(range(features.shape[1])[columns])), np.float32)
-    for first in range(0, len(numbers), _MAPPED_ROWS):
-        gathered[first : first + _MAPPED_ROWS] = features[numbers[first : first + _MAPPED_ROWS], columns]
-        release_pages(features)
-    return gathered
-
-
-def _edges_of_observed(values: Float32s, max_bins: int, weights: Int32s | None) -> Floats:
-    """The edges of a column without its missing values."""
-    observed = ~np.isnan(values)
-    if observed.all():
-        return column_edges(values, max_bins, weights)
-    return column_edges(values[observed], max_bins, None if weights is None else weights[observed])
+        block = np.empty((min(_FILLED_COLUMNS, features.shape[1] - first), len(numbers)), np.float32)
+        step = _MAPPED_ROWS if isinstance(features, np.memmap) else len(numbers)
+        for begin in range(0, len(numbers), step):
+            here = slice(begin, begin + step)
+            block[:, here] = features[numbers[here], first : first + _FILLED_COLUMNS].T
+            release_pages(features)
+        for number, column in enumerate(block, first):  # in one piece of memory it sorts thrice as fast
+            observed = ~np.isnan(column)
+            if left_out is not None and left_out[number]:
+                observed[:] = False
+            own = None if weights is None else weights[observed]
+            edges.append(column_edges(column[observed], most, own))
+    return np.concatenate(edges), offsets(np.array([len(column) for column in edges]))
 
 
 def column_edges(values: Float32s, max_bins: int, weights: Int32s | None = None) -> Floats:

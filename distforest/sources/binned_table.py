@@ -27,14 +27,14 @@ class TableFiles(NamedTuple):
 
 @dataclass(frozen=True)
 class CategoryColumns:
-    """The columns of categories among all columns, without the others, whose values are of no meaning.
+    """The columns of categories among all columns, of which the others have no meaning.
 
     Attributes
     ----------
     own
-        These columns alone.
+        These columns alone, or all columns.
     place
-        The place of each column of categories among these, shape (n_columns,); of no meaning for other columns.
+        The place of each column of categories in ``own``, shape (n_columns,); of no meaning for other columns.
 
     Examples
     --------
@@ -89,13 +89,13 @@ class BinnedTable:
     numbers
         The features in bins, where a feature of categories has a single one.
     features
-        All features as they are, or those of categories alone.
+        The features of categories, as they are.
     of_categories
         Which columns hold categories, shape (n_columns,).
     """
 
     numbers: BinnedSource
-    features: ArraySource | CategoryColumns
+    features: CategoryColumns
     of_categories: NDArray[np.bool_]
 
     @classmethod
@@ -105,7 +105,8 @@ class BinnedTable:
         """Bin the features of numbers as `BinnedSource.of` does."""
         numbers = np.where(of_categories, np.float32(0.0), features)
         binned = BinnedSource.of(numbers, max_bins, weights)
-        return cls(binned, ArraySource.of(features, is_complete(features)), of_categories)
+        place = np.arange(features.shape[1], dtype=np.int32)
+        return cls(binned, CategoryColumns(ArraySource.of(features, is_complete(features)), place), of_categories)
 
     @classmethod
     def stored(
@@ -142,18 +143,10 @@ class BinnedTable:
         return self.numbers.is_complete and bool(self.features.is_complete)
 
     @property
-    def category_values(self) -> tuple[Float32s, Int32s]:
-        """An array that holds the columns of categories, and where in it each column is, shape (n_columns,)."""
-        if isinstance(self.features, CategoryColumns):
-            return self.features.own.values, self.features.place
-        return self.features.values, np.arange(self.shape[1], dtype=np.int32)
-
-    @property
     def categories(self) -> Float32s:
         """The columns of categories, shape (n_rows, n); a table has them in one piece if it is `stored`."""
-        if isinstance(self.features, CategoryColumns):
-            return self.features.own.values
-        return np.ascontiguousarray(self.features.values[:, self.of_categories])
+        values: Float32s = self.features.own.values
+        return values if values.shape[1] < self.shape[1] else np.ascontiguousarray(values[:, self.of_categories])
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Protocol, SupportsIndex, TypeGuard
+from typing import TYPE_CHECKING, Protocol, Self, SupportsIndex, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,13 +58,37 @@ class NetworkxGraph(Protocol):
         """The edges, with their attributes."""
 
 
-class SquaredDistances:
+class RowDistances:
+    """The base of all distances between rows."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the distance matrix."""
+        return (len(self),) * 2
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class SquaredDistances(RowDistances):
     """The base of distances that are squared Euclidean ones of some vectors: sums of them are such distances, too.
 
     ``0.7 * Labels(y) + 0.3 * Targets(t)`` is the `Embedding` of the vectors of both, scaled and side by side.
     """
 
+    values: object
+
     __array_ufunc__ = None  # so that a number of NumPy leaves the product to this class
+
+    def __len__(self) -> int:
+        if not isinstance(self.values, Sized):
+            found = f"found {self.values!r} of type {type(self.values).__name__}"
+            raise TypeError(f"a value for each row was expected, {found}")
+        return len(self.values)
+
+    def __getitem__(self, rows: RowIndex) -> Self:
+        return replace(self, values=np.asarray(unmasked(self.values))[rows])
 
     def vectors(self) -> Floats:
         """Vectors whose squared Euclidean distances these are, shape (n, q); raises InputError if there are none."""
@@ -161,17 +185,6 @@ class Labels(SquaredDistances):
             return None
         return costs_among(self.costs, self.order, classes)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the distance matrix."""
-        return (len(self),) * 2
-
-    def __len__(self) -> int:
-        return _n_rows(self.values)
-
-    def __getitem__(self, rows: RowIndex) -> Labels:
-        return Labels(_selected(self.values, rows), self.names, self.costs, self.order)
-
     def matrix(self) -> Floats:
         """The distances, shape (n, n)."""
         codes, classes = encoded(self.values)
@@ -221,17 +234,6 @@ class Targets(SquaredDistances):
         object.__setattr__(self, "address", address_of(self.values))
         object.__setattr__(self, "values", _loaded(self.values, "targets"))
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the distance matrix."""
-        return (len(self),) * 2
-
-    def __len__(self) -> int:
-        return _n_rows(self.values)
-
-    def __getitem__(self, rows: RowIndex) -> Targets:
-        return Targets(_selected(self.values, rows), self.metric)
-
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
         """The targets, shape (n,), so that scores of scikit-learn compare predictions with them (``scoring="r2"``)."""
         return np.array(in_memory(self.values), dtype=dtype, copy=copy)
@@ -279,23 +281,10 @@ class Embedding(SquaredDistances):
 
     def __post_init__(self) -> None:
         if self.metric not in METRICS:
-            cure = "; Euclidean distances themselves have no closed form: give their matrix" * (
-                self.metric == "euclidean"
-            )
-            raise InputError(f"metric: {' or '.join(map(repr, METRICS))} was expected, found {self.metric!r}{cure}")
+            expected = f"metric: {' or '.join(map(repr, METRICS))} was expected"
+            raise InputError(f"{expected}, found {self.metric!r}; give other distances as a matrix")
         object.__setattr__(self, "address", address_of(self.values))
         object.__setattr__(self, "values", _loaded(self.values, "an embedding"))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the distance matrix."""
-        return (len(self),) * 2
-
-    def __len__(self) -> int:
-        return _n_rows(self.values)
-
-    def __getitem__(self, rows: RowIndex) -> Embedding:
-        return Embedding(_selected(self.values, rows), self.metric)
 
     def vectors(self) -> Floats:
         """The vectors; for cosine distances their directions over the root of 2."""
@@ -313,7 +302,7 @@ class Embedding(SquaredDistances):
 
 
 @dataclass(frozen=True, eq=False)
-class Distances:
+class Distances(RowDistances):
     """Given distances of pairs of rows, shape (n, n): array-like, Zarr array, or the address of one.
 
     NaN is a distance that nobody observed, and on the diagonal 0. Where only one of z_ij and z_ji is observed, it
@@ -346,11 +335,6 @@ class Distances:
         """The address of the matrix; None if it has none."""
         return address_of(self.values)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the distance matrix."""
-        return (len(self),) * 2
-
     def __len__(self) -> int:
         return _square(self.values)[1]
 
@@ -359,7 +343,7 @@ class Distances:
 
 
 @dataclass(frozen=True, eq=False)
-class ObservedDistances:
+class ObservedDistances(RowDistances):
     """Distances of those pairs of rows that were observed: the stored entries of a sparse matrix, zeros too.
 
     ``values`` has shape (n, n): a sparse matrix or array of SciPy, or the address of one in Zarr.
@@ -393,15 +377,8 @@ class ObservedDistances:
         if not is_sparse(opened):
             cure = "give a dense one as Distances, with NaN for what is unobserved"
             raise InputError(f"observed distances: a sparse matrix was expected, found {type(opened).__name__}; {cure}")
-        shape = tuple(getattr(opened, "shape", ()))
-        if len(shape) != 2 or shape[0] != shape[1]:
-            raise InputError(f"observed distances: a square matrix was expected, found shape {shape}")
+        _check_square(opened)
         object.__setattr__(self, "values", canonical_csr(opened))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the distance matrix."""
-        return (len(self),) * 2
 
     def __len__(self) -> int:
         return int(self._stored.shape[0])
@@ -434,7 +411,7 @@ class ObservedDistances:
 
 
 @dataclass(frozen=True, eq=False)
-class Graph:
+class Graph(RowDistances):
     """Distance ``absent`` - a_ij from an adjacency matrix: the stronger a link, the nearer the two.
 
     ``adjacency`` has shape (n, n): a sparse matrix or array of SciPy, a dense array-like, a Zarr array, or the address
@@ -579,19 +556,14 @@ class Graph:
         links = edges_as_matrix(table, len(place), graph.is_directed())
         return cls(links, absent, diagonal, directed)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Shape of the distance matrix."""
-        return (len(self),) * 2
-
     def __len__(self) -> int:
         opened = self._opened()
-        return _square_of(opened) if is_sparse(opened) else _square(opened)[1]
+        return _check_square(opened) if is_sparse(opened) else _square(opened)[1]
 
     def __getitem__(self, rows: RowIndex) -> Graph:
         opened = self._opened()
         if is_sparse(opened):
-            numbers = np.arange(_square_of(opened))[rows].reshape(-1)
+            numbers = np.arange(_check_square(opened))[rows].reshape(-1)
             return replace(self, adjacency=canonical_csr(opened)[numbers][:, numbers])
         return replace(self, adjacency=_selected_square(self.adjacency, rows))
 
@@ -621,8 +593,8 @@ def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
 
 
-def _square_of(matrix: object) -> int:
-    """The number of rows of a square sparse matrix; raises InputError if it is not square."""
+def _check_square(matrix: object) -> int:
+    """The number of rows of a square matrix; raises InputError if it is not square."""
     shape = tuple(getattr(matrix, "shape", ()))
     if len(shape) != 2 or shape[0] != shape[1]:
         raise InputError(f"a square matrix was expected, found shape {shape}")
@@ -634,10 +606,7 @@ def _square(given: object) -> tuple[object, int]:
     check_dense(given)
     opened = opened_array(given)
     matrix = opened if hasattr(opened, "shape") else np.asarray(opened)
-    shape = tuple(matrix.shape)
-    if len(shape) != 2 or shape[0] != shape[1]:
-        raise InputError(f"a square matrix was expected, found shape {shape}")
-    return matrix, shape[0]
+    return matrix, _check_square(matrix)
 
 
 def _selected_square(given: object, rows: RowIndex) -> np.ndarray:
@@ -658,16 +627,6 @@ def _loaded(values: object, amounts: str = "") -> object:
     return in_memory(opened) if is_stored(opened) else opened
 
 
-def _n_rows(values: object) -> int:
-    if not isinstance(values, Sized):
-        raise TypeError(f"a value for each row was expected, found {values!r} of type {type(values).__name__}")
-    return len(values)
-
-
-def _selected(values: object, rows: RowIndex) -> np.ndarray:
-    return np.asarray(unmasked(values))[rows]
-
-
 def names_of_classes(labels: object) -> list[ClassName] | None:
     """The names of the classes in the attributes of an array of labels on disk; None if there are none."""
     names = getattr(labels, "attrs", {}).get("classes")
@@ -675,26 +634,10 @@ def names_of_classes(labels: object) -> list[ClassName] | None:
 
 
 def refuse_names(names: Sequence[ClassName] | None, kind: str) -> None:
-    """Refuse the numbers of named classes as targets or an embedding: their order means nothing.
-
-    Raises
-    ------
-    InputError
-        There are ``names``.
-
-    Examples
-    --------
-    >>> refuse_names(["red", "green"], "targets")
-    Traceback (most recent call last):
-    distforest.errors.InputError: targets: amounts were expected, found the numbers of 2 classes ('red', 'green'), whose
-    order means nothing; give them as labels, or, if they are meant as amounts, an array without the attribute `classes`
-    """
-    if names is None:
-        return
-    some = ", ".join(repr(name) for name in names[:3]) + (", ..." if len(names) > 3 else "")
-    found = f"found the numbers of {counted(len(names), 'class', 'classes')} ({some}), whose order means nothing"
-    cure = "give them as labels, or, if they are meant as amounts, an array without the attribute `classes`"
-    raise InputError(f"{kind}: amounts were expected, {found}; {cure}")
+    """Refuse the numbers of named classes as targets or an embedding, as their order means nothing."""
+    if names is not None:
+        cure = "give them as labels, or, if they are meant as amounts, an array without the attribute `classes`"
+        raise InputError(f"{kind}: amounts were expected, found numbers of classes such as {names[0]!r}; {cure}")
 
 
 def named_classes(classes: list[ClassName], names: Sequence[ClassName] | None) -> list[ClassName]:
@@ -721,9 +664,15 @@ def encoded(values: object) -> tuple[Int32s, list[ClassName]]:
     """
     array = np.asarray(unmasked(values))
     if array.ndim != 1:
-        cure = "; give numpy.ravel(y)" if array.ndim == 2 and 1 in array.shape else ""
-        raise InputError(f"labels must be 1-D, one for each row, found shape {array.shape}{cure}")
-    _check_stray_labels(array)
+        raise InputError(f"labels must be 1-D, one for each row, found shape {array.shape}; give numpy.ravel(y)")
+    if array.dtype.kind in DATES:  # NumPy converts those of some units to whole numbers
+        cure = "give Labels(y.astype(str)) if each of them is a class"
+        raise InputError(f"labels must be numbers, booleans or strings, found {array.dtype}; {cure}")
+    missing = [int(row) for row in np.flatnonzero(~np.isfinite(array))] if array.dtype.kind == "f" else []
+    missing = rows_without(array) if array.dtype.kind == "O" else missing
+    if missing:
+        found = f"found NaN, None or infinity in row {missing[0]} ({counted(len(missing), 'such row')})"
+        raise InputError(f"labels must be known and finite, {found}; remove those rows")
     try:
         classes, codes = np.unique(array, return_inverse=True)
     except TypeError as error:
@@ -734,20 +683,6 @@ def encoded(values: object) -> tuple[Int32s, list[ClassName]]:
             found = f"found {name!r} in row {int(np.argmax(codes == code))}"
             raise InputError(f"labels must be numbers, booleans or strings, {found}; convert them")
     return codes.astype(np.int32), names
-
-
-def _check_stray_labels(array: np.ndarray) -> None:
-    """Refuse missing labels, and dates, which NumPy converts to whole numbers in some units only; raises InputError."""
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        row = int(np.argmin(np.isfinite(array)))
-        raise InputError(f"labels contain NaN or infinity, the first in row {row}; remove those rows")
-    if array.dtype.kind in DATES:
-        cure = "give Labels(y.astype(str)) if each of them is a class"
-        raise InputError(f"labels must be numbers, booleans or strings, found {array.dtype}; {cure}")
-    missing = rows_without(array) if array.dtype.kind == "O" else []
-    if missing:
-        found = f"labels contain {counted(len(missing), 'missing value')}, the first in row {missing[0]}"
-        raise InputError(f"{found} ({array[missing[0]]!r}); remove those rows")
 
 
 def rows_without(array: np.ndarray) -> list[int]:
@@ -775,12 +710,6 @@ def is_date(one: object) -> bool:
     return isinstance(one, (datetime.date, datetime.timedelta))
 
 
-def _is_complex(array: np.ndarray) -> bool:
-    if array.dtype.kind == "O":
-        return any(isinstance(one, (complex, np.complexfloating)) for one in array.flat)
-    return array.dtype.kind == "c"
-
-
 def finite_vectors(values: object, name: str) -> Floats:
     """Convert targets or embeddings to float64, shape (n, q), dates in their unit; raises InputError with the row."""
     values = unmasked(values)
@@ -788,7 +717,16 @@ def finite_vectors(values: object, name: str) -> Floats:
         raw = with_none(np.asarray(values))
     except (TypeError, ValueError) as error:  # rows of different lengths
         raise InputError(f"{name} must be numbers: {error}") from error
-    array = _floats(raw, name)
+    cells = raw.flat if raw.dtype.kind == "O" else np.empty(1, raw.dtype)
+    if any(isinstance(one, (complex, np.complexfloating)) for one in cells):  # NumPy would drop the imaginary parts
+        raise InputError(f"{name} must be real numbers, found complex ones in an array of {raw.dtype}")
+    try:
+        with np.errstate(over="ignore"):  # a value beyond float64 becomes infinite, and is refused below
+            array = raw.astype(np.int64 if raw.dtype.kind in DATES else np.float64).astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"{name} must be numbers: {error}") from error
+    if raw.dtype.kind in DATES:
+        array[np.isnat(raw)] = np.nan
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2:
@@ -812,35 +750,7 @@ def directions_of(vectors: Floats) -> Floats:
     """
     largest = np.abs(vectors).max(axis=1, initial=0.0)
     if not largest.all():
-        rows = np.flatnonzero(largest == 0.0)
-        more = f" ({counted(len(rows), 'such row')})" if len(rows) > 1 else ""
-        raise InputError(f"directions: row {rows[0]} is 0 throughout, and has no direction{more}; remove it")
+        raise InputError(f"directions: row {int(np.argmin(largest))} is 0 throughout, and has no direction; remove it")
     scaled = vectors / largest[:, None]  # so that no square is infinite, or 0
     directions: Floats = scaled / np.sqrt((scaled**2).sum(axis=1, keepdims=True))
     return directions
-
-
-def _floats(raw: np.ndarray, name: str) -> Floats:
-    """Convert an array of any shape to float64, NaT to NaN; raises InputError if a value is not a number."""
-    if _is_complex(raw):  # NumPy would drop the imaginary parts
-        raise InputError(f"{name} must be numbers, found dtype {raw.dtype} with complex ones; give real numbers")
-    if raw.dtype.kind in DATES:
-        return np.where(np.isnat(raw), np.nan, raw.astype(np.int64).astype(np.float64))
-    try:
-        with np.errstate(over="ignore"):  # a value beyond float64 becomes infinite, and is refused later
-            array: Floats = raw.astype(np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"{name} must be numbers: {error}{_first_strange(raw)}") from error
-    return array
-
-
-def _first_strange(raw: np.ndarray) -> str:
-    """The end of a message: the row of the first value that is not a number, and the remedy if it is a date."""
-    for row, values in enumerate(raw.reshape(len(raw), -1) if raw.ndim else []):
-        for value in values:
-            try:
-                float(value)
-            except (TypeError, ValueError, OverflowError):
-                cure = "; write dates as numpy.array(y, 'datetime64[s]')" if is_date(value) else ""
-                return f", the first in row {row}{cure}"
-    return ""

@@ -8,15 +8,15 @@ import numpy as np
 
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource
-from distforest.sources.source import Floats, Int32s, Ints, Projections, Similarities, Source, block_entries
-from distforest.sources.sparse import SparseRows, SparseSource, frozen, observed
+from distforest.sources.source import Floats, Int32s, Ints, Projections, ReadByEntries, Similarities, Source, frozen
+from distforest.sources.sparse import Lines, SparseSource, observed
 
 ROW_MEAN = "mean"
 """The rule that reads a missing similarity as the mean of the row's observed ones."""
 
 
 @dataclass(frozen=True)
-class FilledSource:
+class FilledSource(ReadByEntries):
     """A matrix of similarities S, where a missing S_kj is the mean of row k's observed ones.
 
     The mean depends on the row alone, so that an object has the same similarities in any batch.
@@ -56,10 +56,6 @@ class FilledSource:
         values[missing] = self.means[rows[missing], columns[missing] // self.n_objects]
         return values
 
-    def block(self, rows: Int32s, columns: Int32s) -> Floats:
-        """The values at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
-        return block_entries(self, rows, columns)
-
     def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows)."""
         if isinstance(self.observed, ArraySource):
@@ -67,7 +63,7 @@ class FilledSource:
             fill_array(self.observed.values, self.means, rows, starts, projections, values)
             return values
         values = np.empty((projections.width, len(rows)))
-        project_filled_sparse(self.observed.sparse_rows, self.means, self.n_objects, rows, starts, projections, values)
+        project_filled_sparse(self.observed.by_row, self.means, self.n_objects, rows, starts, projections, values)
         return values
 
 
@@ -86,7 +82,7 @@ def filled(source: Source, n_objects: int, sample_weight: Int32s | None = None) 
     weights = frozen(np.ones(n_objects) if sample_weight is None else sample_weight, np.int32)
     if isinstance(source, SparseSource):
         means = np.empty((source.shape[0], 1))
-        means_of_stored(source.sparse_rows, weights, means)
+        means_of_stored(source.by_row, weights, means)
         return FilledSource(source, means)
     if not isinstance(source, ArraySource) or source.is_complete:
         return source
@@ -113,13 +109,13 @@ def means_of_rows(values: Similarities, weights: Int32s, means: Floats) -> bool:
 
 
 @kernel
-def means_of_stored(stored: SparseRows, weights: Int32s, means: Floats) -> None:
+def means_of_stored(stored: Lines, weights: Int32s, means: Floats) -> None:
     """Set means[k, 0] to the weighted mean of the stored values of row k."""
     for k in range(means.shape[0]):
         total, weight = 0.0, 0
-        for e in range(stored.indptr[k], stored.indptr[k + 1]):
-            total += weights[stored.indices[e]] * np.float64(stored.data[e])
-            weight += weights[stored.indices[e]]
+        for e in range(stored.start[k], stored.start[k + 1]):
+            total += weights[stored.number[e]] * np.float64(stored.value[e])
+            weight += weights[stored.number[e]]
         means[k, 0] = total / weight if weight > 0 else np.nan
 
 
@@ -142,7 +138,7 @@ def fill_array(
 
 @kernel
 def project_filled_sparse(
-    stored: SparseRows,
+    stored: Lines,
     means: Floats,
     n_objects: int,
     rows: Int32s,

@@ -134,10 +134,12 @@ def read_graph(values: SparseMatrix, reading: Reading = GRAPH) -> tuple[GraphDis
     matrix = canonical_csr(values)
     _check_links(matrix, reading)
     if reading.diagonal is not None:
-        matrix = _with_diagonal(matrix, reading.absent - reading.diagonal)
-    links = _both_directions(matrix)
-    reading = replace(reading, offset=common_offset(*_ranges(links[0], reading), reading))
-    one, other = (_distances(one.data, reading) for one in links)
+        wide, own = matrix.astype(np.float64), reading.absent - reading.diagonal
+        others = wide - scipy.sparse.diags_array(wide.diagonal())
+        matrix = canonical_csr(others + own * scipy.sparse.eye_array(wide.shape[0]))
+    links, one, other = _both_directions(matrix)
+    reading = replace(reading, offset=common_offset(*_ranges(links, one, reading), reading))
+    one, other = _distances(one, reading), _distances(other, reading)
     absent = _distances(np.zeros(1), reading)[0]
     distances = one
     if not np.array_equal(one, other):
@@ -146,8 +148,8 @@ def read_graph(values: SparseMatrix, reading: Reading = GRAPH) -> tuple[GraphDis
             largest = max(float(np.abs(distances).max(initial=0.0)), abs(float(absent)))
             warn_of_asymmetry(float(np.abs(one.astype(np.float64) - other).max()), largest, reading)
     kept = distances != absent
-    indptr, n = offsets(kept)[links[0].indptr], links[0].shape[0]
-    stored = SparseSource.of(indptr, links[0].indices[kept].astype(np.int32), distances[kept], (n, n))
+    n = links.shape[0]
+    stored = SparseSource.of(offsets(kept)[links.indptr], links.indices[kept], distances[kept], (n, n))
     return GraphDistances(stored, float(absent)), reading
 
 
@@ -174,61 +176,28 @@ def _check_links(matrix: scipy.sparse.csr_array, reading: Reading) -> None:
     raise InputError(reading.beyond(float(data[place]), row, column))
 
 
-def _with_diagonal(matrix: scipy.sparse.csr_array, own: float) -> scipy.sparse.csr_array:
-    """The matrix with the link ``own`` of each node to itself."""
-    n = matrix.shape[0]
-    coo = matrix.tocoo()
-    rows, columns = coo.coords
-    others = rows != columns
-    numbers = np.arange(n)
-    data = np.concatenate([coo.data[others].astype(np.float64), np.full(n, own)])
-    places = np.concatenate([rows[others], numbers]), np.concatenate([columns[others], numbers])
-    return canonical_csr(scipy.sparse.csr_array((data, places), (n, n)))
-
-
-def _both_directions(matrix: scipy.sparse.csr_array) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:
-    """The matrix and its transpose with entries at the same places, of which some are 0; twice itself if symmetric."""
+def _both_directions(matrix: scipy.sparse.csr_array) -> tuple[scipy.sparse.csr_array, np.ndarray, np.ndarray]:
+    """A matrix with an entry wherever there is a link in either direction, and the links there in both directions."""
     mirrored = scipy.sparse.csr_array(matrix.T)
     mirrored.sort_indices()
-    is_alike = np.array_equal(matrix.indptr, mirrored.indptr) and np.array_equal(matrix.indices, mirrored.indices)
-    if is_alike:
-        return (matrix, matrix) if np.array_equal(matrix.data, mirrored.data) else (matrix, mirrored)
-    n = matrix.shape[0]
-    keys = [_keys(one) for one in (matrix, mirrored)]
-    places = np.union1d(*keys)
-    rows, columns = np.divmod(places, n)
-    indptr = np.searchsorted(rows, np.arange(n + 1)).astype(np.int64)
-    filled = []
-    for one, key in zip((matrix, mirrored), keys, strict=True):
-        data = np.zeros(len(places), one.dtype)
-        data[np.searchsorted(places, key)] = one.data
-        filled.append(scipy.sparse.csr_array((data, columns, indptr), (n, n)))
-    return filled[0], filled[1]
+    if np.array_equal(matrix.indptr, mirrored.indptr) and np.array_equal(matrix.indices, mirrored.indices):
+        return matrix, matrix.data, mirrored.data
+    links = canonical_csr((matrix != 0) + (mirrored != 0))
+    rows, columns = np.repeat(np.arange(links.shape[0]), np.diff(links.indptr)), links.indices
+    return links, matrix[rows, columns], mirrored[rows, columns]
 
 
-def _keys(matrix: scipy.sparse.csr_array) -> Ints:
-    """The place of each entry as one number, row times n + column, ascending."""
-    n = matrix.shape[0]
-    rows = np.repeat(np.arange(n, dtype=np.int64), np.diff(matrix.indptr))
-    keys: Ints = rows * n + matrix.indices
-    return keys
-
-
-def _ranges(matrix: scipy.sparse.csr_array, reading: Reading) -> tuple[Range, Range]:
+def _ranges(links: scipy.sparse.csr_array, weights: np.ndarray, reading: Reading) -> tuple[Range, Range]:
     """The range of all distances, and that of different nodes, in float64."""
-    n, wide = matrix.shape[0], reading.wide(matrix.data)
-    between = np.repeat(np.arange(n), np.diff(matrix.indptr)) != matrix.indices
-    of_pairs = Range(np.inf, -np.inf)
-    if between.any():
-        of_pairs = of_pairs.with_values(wide[between])
-    if between.sum() < n * (n - 1):
-        of_pairs = of_pairs.with_values(np.array([reading.absent]))
-    of_all = of_pairs
-    if not between.all():
-        of_all = of_all.with_values(wide[~between])
-    if (~between).sum() < n:
-        of_all = of_all.with_values(np.array([reading.absent]))
-    return of_all, of_pairs if n > 1 else of_all
+    n, wide = links.shape[0], reading.wide(weights)
+    between = np.repeat(np.arange(n), np.diff(links.indptr)) != links.indices
+    of_pairs, of_loops = wide[between], wide[~between]
+    if len(of_pairs) < n * (n - 1):
+        of_pairs = np.append(of_pairs, reading.absent)
+    if len(of_loops) < n:
+        of_loops = np.append(of_loops, reading.absent)
+    of_all = Range(np.inf, -np.inf).with_values(np.concatenate([of_pairs, of_loops]))
+    return of_all, Range(np.inf, -np.inf).with_values(of_pairs) if n > 1 else of_all
 
 
 def edges_as_matrix(edges: np.ndarray, n_nodes: int, directed: bool) -> scipy.sparse.csr_array:

@@ -15,12 +15,12 @@ import math
 import os
 import stat
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numcodecs
 import numpy as np
@@ -131,51 +131,26 @@ def _most_bytes(chunk_spec: ArraySpec) -> int | None:
     return max_chunk_bytes(chunk_spec.shape, chunk_spec.dtype.to_native_dtype())
 
 
-def _decoded_at_once(codec: Any, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:
-    """Decode without an event loop by a codec of Zarr, whose types before 3.2 lack the method."""
-    decoded: Buffer = codec._decode_sync(chunk_bytes, chunk_spec)
-    return decoded
+class Checked:
+    """A codec of Zarr that checks a frame before it is decoded."""
 
-
-class GuardedBlosc(BloscCodec):
-    """Blosc that refuses a frame with a wrong length, or one that announces more bytes than a chunk holds."""
+    check: Callable[[Bytes, int | None], None]
 
     async def _decode_single(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:
-        check_blosc(chunk_bytes.as_numpy_array().data, _most_bytes(chunk_spec))
-        return await super()._decode_single(chunk_bytes, chunk_spec)
+        self.check(chunk_bytes.as_numpy_array().data, _most_bytes(chunk_spec))
+        decoded: Buffer = await cast("Any", super())._decode_single(chunk_bytes, chunk_spec)
+        return decoded
 
     def _decode_sync(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:
-        check_blosc(chunk_bytes.as_numpy_array().data, _most_bytes(chunk_spec))
-        return _decoded_at_once(super(), chunk_bytes, chunk_spec)
+        self.check(chunk_bytes.as_numpy_array().data, _most_bytes(chunk_spec))
+        decoded: Buffer = cast("Any", super())._decode_sync(chunk_bytes, chunk_spec)
+        return decoded
 
 
-class GuardedZstd(ZstdCodec):
-    """Zstandard that refuses frames that announce more bytes than a chunk holds."""
+class Checked2:
+    """A codec for Zarr format 2 that checks a frame first; a chunk decodes to at most ``max_bytes``, if any are."""
 
-    async def _decode_single(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:
-        check_zstd(chunk_bytes.as_numpy_array().data, _most_bytes(chunk_spec))
-        return await super()._decode_single(chunk_bytes, chunk_spec)
-
-    def _decode_sync(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:
-        check_zstd(chunk_bytes.as_numpy_array().data, _most_bytes(chunk_spec))
-        return _decoded_at_once(super(), chunk_bytes, chunk_spec)
-
-
-class GuardedBlosc2(Blosc):  # type: ignore[misc]  # of a package without types
-    """Guarded Blosc for Zarr format 2; a chunk decodes to at most ``max_bytes``, None if that is not known."""
-
-    def __init__(self, max_bytes: int | None) -> None:
-        super().__init__()
-        self.max_bytes = max_bytes
-
-    def decode(self, buf: Bytes, out: Bytes | None = None) -> Bytes:
-        """Decode a frame."""
-        check_blosc(buf, self.max_bytes)
-        return super().decode(buf, out)
-
-
-class GuardedZstd2(Zstd):  # type: ignore[misc]
-    """Guarded Zstandard for Zarr format 2; a chunk decodes to at most ``max_bytes``, None if that is not known."""
+    check: Callable[[Bytes, int | None], None]
 
     def __init__(self, max_bytes: int | None) -> None:
         super().__init__()
@@ -183,14 +158,64 @@ class GuardedZstd2(Zstd):  # type: ignore[misc]
 
     def decode(self, buf: Bytes, out: Bytes | None = None) -> Bytes:
         """Decode frames."""
-        check_zstd(buf, self.max_bytes)
-        return super().decode(buf, out)
+        self.check(buf, self.max_bytes)
+        decoded: Bytes = cast("Any", super()).decode(buf, out)
+        return decoded
 
 
-class GuardedGzip(GzipCodec):
-    """Gzip that stops at the size of a chunk, since its streams do not announce their decoded size."""
+def check_blosc(frame: Bytes, max_bytes: int | None) -> None:
+    """Refuse a frame of Blosc with a wrong length or too large a decoded size; raises ValueError."""
+    view = memoryview(frame).cast("B")
+    size = blosc_size(bytes(view[:BLOSC_HEAD]), len(view))
+    if size is None:
+        raise ValueError(f"its frame announces another length than its {len(view):,} bytes")
+    _check_size(size, max_bytes)
 
-    name: ClassVar[str] = "gzip"
+
+def check_zstd(frames: Bytes, max_bytes: int | None) -> None:
+    """Refuse frames of Zstandard that announce too large a decoded size; raises ValueError.
+
+    Their decoder checks everything else.
+    """
+    size = zstd_size(memoryview(frames).cast("B"))
+    if size is not None:
+        _check_size(size, max_bytes)
+
+
+def _check_size(size: int, max_bytes: int | None) -> None:
+    if max_bytes is not None and size > max_bytes:
+        raise ValueError(f"it announces {size:,} bytes, and may have at most {max_bytes:,}")
+
+
+class GuardedBlosc(Checked, BloscCodec):
+    """Blosc that refuses a frame with a wrong length, or one that announces more bytes than a chunk holds."""
+
+    check = staticmethod(check_blosc)
+
+
+class GuardedZstd(Checked, ZstdCodec):
+    """Zstandard that refuses frames that announce more bytes than a chunk holds."""
+
+    check = staticmethod(check_zstd)
+
+
+class GuardedBlosc2(Checked2, Blosc):  # type: ignore[misc]  # of a package without types
+    """Guarded Blosc for Zarr format 2."""
+
+    check = staticmethod(check_blosc)
+
+
+class GuardedZstd2(Checked2, Zstd):  # type: ignore[misc]
+    """Guarded Zstandard for Zarr format 2."""
+
+    check = staticmethod(check_zstd)
+
+
+@dataclass(frozen=True)
+class GuardedStreams(GzipCodec):
+    """A codec, one of `DECODERS`, that stops at the size of a chunk: its streams do not announce their decoded size."""
+
+    name: str = "gzip"
 
     async def _decode_single(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:
         return await asyncio.to_thread(self._decode_sync, chunk_bytes, chunk_spec)
@@ -200,25 +225,7 @@ class GuardedGzip(GzipCodec):
         return chunk_spec.prototype.buffer.from_bytes(decoded)
 
 
-class GuardedZlib(GuardedGzip):
-    """Guarded zlib, as `GuardedGzip`."""
-
-    name = "zlib"
-
-
-class GuardedBz2(GuardedGzip):
-    """Guarded bzip2, as `GuardedGzip`."""
-
-    name = "bz2"
-
-
-class GuardedLzma(GuardedGzip):
-    """Guarded LZMA, as `GuardedGzip`."""
-
-    name = "lzma"
-
-
-class Guarded2(numcodecs.abc.Codec):  # type: ignore[misc]
+class GuardedStreams2(numcodecs.abc.Codec):  # type: ignore[misc]
     """A codec for Zarr format 2 that stops at the size of a chunk; it only decodes."""
 
     codec_id = "guarded"
@@ -237,21 +244,41 @@ class Guarded2(numcodecs.abc.Codec):  # type: ignore[misc]
         return numcodecs.compat.ndarray_copy(decoded, out)
 
 
+def unfolded(streams: bytes, max_bytes: int | None, new: NewDecoder) -> bytes:
+    """Decode consecutive streams to at most ``max_bytes``; raises ValueError if there is more, or a stream is cut off.
+
+    Examples
+    --------
+    >>> unfolded(zlib.compress(b"a" * 9) + zlib.compress(b"b"), 10, zlib.decompressobj)
+    b'aaaaaaaaab'
+    """
+    parts: list[bytes] = []
+    room = -1 if max_bytes is None else max_bytes + 1
+    while streams:
+        if len(parts) == MAX_STREAMS:
+            raise ValueError(f"it has more than {MAX_STREAMS} streams")
+        decoder = new()
+        parts.append(decoder.decompress(streams, room) if room > 0 else decoder.decompress(streams))
+        room = room if max_bytes is None else room - len(parts[-1])
+        if room == 0:
+            raise ValueError(f"it unfolds to more than the {max_bytes:,} bytes that it may have")
+        if not decoder.eof:
+            raise ValueError("it ends too early")
+        streams = decoder.unused_data
+    return b"".join(parts)
+
+
 GUARDED_CODECS: dict[str, Callable[[], Codec]] = {
     "blosc": GuardedBlosc,
     "zstd": GuardedZstd,
-    "gzip": GuardedGzip,
-    "zlib": GuardedZlib,
-    "bz2": GuardedBz2,
-    "lzma": GuardedLzma,
+    **{name: partial(GuardedStreams, name=name) for name in DECODERS},
 }
 GUARDED_CODECS_2: dict[str, Callable[[int | None], Codec2]] = {
     "blosc": GuardedBlosc2,
     "zstd": GuardedZstd2,
-    **{name: partial(Guarded2, new) for name, new in DECODERS.items()},
+    **{name: partial(GuardedStreams2, new) for name, new in DECODERS.items()},
 }
-"""Guarded codecs for Zarr formats 3 and 2, by name. Their options matter only for encoding and are left out; raw LZMA,
-which decodes by its options, is not guarded."""
+"""Guarded codecs for Zarr formats 3 and 2, by name. Their options matter only for encoding and are left out."""
 
 
 class GuardedPipeline(BatchedCodecPipeline):
@@ -335,7 +362,7 @@ def guarded(array: ZarrArray) -> ZarrArray:
 
 def _guard_2(codec: Codec2, max_bytes: int | None) -> Codec2:
     new = GUARDED_CODECS_2.get(getattr(codec, "codec_id", ""))
-    return new(max_bytes) if new and getattr(codec, "format", None) != lzma.FORMAT_RAW else codec
+    return new(max_bytes) if new else codec
 
 
 def _guard_3(codecs: Iterable[Codec]) -> tuple[Codec, ...]:
@@ -343,21 +370,16 @@ def _guard_3(codecs: Iterable[Codec]) -> tuple[Codec, ...]:
     guards: list[Codec] = []
     for codec in codecs:
         if isinstance(codec, ShardingCodec):
-            inner, index = _guard_3(codec.codecs), _guard_3(codec.index_codecs)
-            guards.append(
-                SideBySideShards(
-                    chunk_shape=codec.chunk_shape,
-                    codecs=inner,
-                    index_codecs=index,
-                    index_location=codec.index_location,
-                )
+            shards = SideBySideShards(
+                chunk_shape=codec.chunk_shape,
+                codecs=_guard_3(codec.codecs),
+                index_codecs=_guard_3(codec.index_codecs),
+                index_location=codec.index_location,
             )
+            guards.append(shards)
         else:
-            described = codec.to_dict()
-            options = described.get("configuration")
-            new = GUARDED_CODECS.get(str(described.get("name", "")).removeprefix("numcodecs."))
-            is_raw = isinstance(options, Mapping) and options.get("format") == lzma.FORMAT_RAW
-            guards.append(new() if new and not is_raw else codec)
+            new = GUARDED_CODECS.get(str(codec.to_dict().get("name", "")).removeprefix("numcodecs."))
+            guards.append(new() if new else codec)
     return tuple(guards)
 
 
@@ -367,53 +389,3 @@ def max_chunk_bytes(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> int 
         return None
     n_bytes = math.prod(shape) * dtype.itemsize
     return n_bytes + n_bytes // 128 + 1024
-
-
-def check_blosc(frame: Bytes, max_bytes: int | None) -> None:
-    """Refuse a frame of Blosc with a wrong length or too large a decoded size; raises ValueError."""
-    view = memoryview(frame).cast("B")
-    size = blosc_size(bytes(view[:BLOSC_HEAD]), len(view))
-    if size is None:
-        raise ValueError(f"its frame announces another length than its {len(view):,} bytes")
-    _check_size(size, max_bytes)
-
-
-def check_zstd(frames: Bytes, max_bytes: int | None) -> None:
-    """Refuse frames of Zstandard that announce too large a decoded size; raises ValueError.
-
-    Their decoder checks everything else.
-    """
-    size = zstd_size(memoryview(frames).cast("B"))
-    if size is not None:
-        _check_size(size, max_bytes)
-
-
-def unfolded(streams: bytes, max_bytes: int | None, new: NewDecoder) -> bytes:
-    """Decode consecutive streams to at most ``max_bytes``; raises ValueError if there is more, or a stream is cut off.
-
-    Examples
-    --------
-    >>> unfolded(zlib.compress(b"a" * 9) + zlib.compress(b"b"), 10, zlib.decompressobj)
-    b'aaaaaaaaab'
-    """
-    parts: list[bytes] = []
-    n_streams = 0
-    room = -1 if max_bytes is None else max_bytes + 1
-    while streams:
-        n_streams += 1
-        if n_streams > MAX_STREAMS:
-            raise ValueError(f"it has more than {MAX_STREAMS} streams")
-        decoder = new()
-        parts.append(decoder.decompress(streams, room) if room > 0 else decoder.decompress(streams))
-        room = room if max_bytes is None else room - len(parts[-1])
-        if room == 0:
-            raise ValueError(f"it unfolds to more than the {max_bytes:,} bytes that it may have")
-        if not decoder.eof:
-            raise ValueError("it ends too early")
-        streams = decoder.unused_data
-    return b"".join(parts)
-
-
-def _check_size(size: int, max_bytes: int | None) -> None:
-    if max_bytes is not None and size > max_bytes:
-        raise ValueError(f"it announces {size:,} bytes, and may have at most {max_bytes:,}")

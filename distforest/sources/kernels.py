@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from distforest.jit import borrowing, fetch
 from distforest.sources.arrays import is_complete
 from distforest.sources.lanes import distance_of_shared, dot, dot_of_shared, manhattan_distance, square_of_shared
-from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries
+from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, ReadByEntries, frozen
 
 LINEAR = "linear"
 KERNELS = (LINEAR, "cosine", "rbf", "manhattan")
@@ -37,13 +37,21 @@ FEATURES_OF_A_LINE, LINES_AHEAD = 16, 16
 
 
 class Present(NamedTuple):
-    """Which features the row and the column objects have, 64 to a word: bit q of a word is 1 where they have it.
+    """Which features objects have, 64 to a word: bit q % 64 of word q // 64 is 1 where an object has feature q.
 
-    Shapes (n_rows, ceil(p / 64)) and (n_columns, ceil(p / 64)); (0, 0) where no object lacks a feature.
+    Attributes
+    ----------
+    one, other
+        The words of the objects of rows and of those of columns, or of the left and of the right points of pairs,
+        shapes (n, ceil(p / 64)) and (n', ceil(p / 64)); without rows where no object lacks a feature.
     """
 
-    of_rows: NDArray[np.uint64]
-    of_columns: NDArray[np.uint64]
+    one: NDArray[np.uint64]
+    other: NDArray[np.uint64]
+
+
+ALL_PRESENT = Present(np.empty((0, 0), np.uint64), np.empty((0, 0), np.uint64))
+"""Stands for objects of which none lacks a feature."""
 
 
 class KernelReading(NamedTuple):
@@ -60,7 +68,7 @@ class KernelReading(NamedTuple):
 
 
 @dataclass(frozen=True)
-class KernelSource:
+class KernelSource(ReadByEntries):
     """The similarity of each row object to each column object, shape (n_rows, n_columns).
 
     Attributes
@@ -101,24 +109,20 @@ class KernelSource:
     @cached_property
     def reading(self) -> KernelReading:
         """The source as compiled functions take it."""
-        of_rows, of_columns = _without_gaps(self.row_objects), _without_gaps(self.column_objects)
+        of_rows, of_columns = frozen(self.row_objects, np.float32), frozen(self.column_objects, np.float32)
         if self.row_objects is self.column_objects:
             of_columns = of_rows
-        kind, present = KERNELS.index(self.name), Present(*(np.empty((0, 0), np.uint64),) * 2)
-        if not self.is_complete:
-            kind, in_rows = kind + N_KERNELS, presence(of_rows)
-            present = Present(in_rows, in_rows if of_rows is of_columns else presence(of_columns))
-        return KernelReading(of_rows, of_columns, present, kind, self.gamma)
+        kind = KERNELS.index(self.name)
+        if self.is_complete:
+            return KernelReading(of_rows, of_columns, ALL_PRESENT, kind, self.gamma)
+        present = presence(of_rows, of_columns)
+        return KernelReading(of_rows, of_columns, present, kind + N_KERNELS, self.gamma)
 
     def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The similarities of ``rows[e]`` to ``columns[e]``, shape (n_entries,)."""
         values = np.empty(len(rows))
         kernel_entries(self.reading, rows, columns, values)
         return values
-
-    def block(self, rows: Int32s, columns: Int32s) -> Floats:
-        """The similarities of ``rows`` to ``columns``, shape (n_rows, n_columns)."""
-        return block_entries(self, rows, columns)
 
     def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows)."""
@@ -132,31 +136,29 @@ class KernelSource:
         return values
 
 
-def _without_gaps(objects: Float32s) -> Float32s:
-    """The objects in C order and read-only, so that arrays and memory maps get one type, and kernels one form."""
-    array = np.ascontiguousarray(objects, np.float32).view()
-    array.flags.writeable = False
-    return array
-
-
-def presence(objects: Float32s) -> NDArray[np.uint64]:
-    """Which features each object has, as in `Present`.
+def presence(one: Float32s, other: Float32s, n_features: int | None = None) -> Present:
+    """Which of their first features objects have; None: which of all.
 
     Examples
     --------
-    >>> presence(np.array([[1, np.nan, 2]], np.float32))
+    >>> x = np.array([[1, np.nan, 2]], np.float32)
+    >>> presence(x, x).one
     array([[5]], dtype=uint64)
     """
-    present = np.zeros((len(objects), -(-objects.shape[1] // WORD)), np.uint64)
-    mark_present(objects, present)
-    return present
+    n = one.shape[1] if n_features is None else n_features
+    words = [np.zeros((len(objects), -(-n // WORD)), np.uint64) for objects in (one, other)]
+    mark_present(one, n, words[0])
+    if other is one:
+        return Present(words[0], words[0])
+    mark_present(other, n, words[1])
+    return Present(*words)
 
 
 @borrowing
-def mark_present(objects: Float32s, present: NDArray[np.uint64]) -> None:
+def mark_present(objects: Float32s, n_features: int, present: NDArray[np.uint64]) -> None:
     """Set bit q % 64 of present[r, q // 64] where objects[r, q] is not NaN."""
     for r in range(objects.shape[0]):
-        for q in range(objects.shape[1]):
+        for q in range(n_features):
             is_present = objects[r, q] == objects[r, q]
             present[r, q // WORD] |= np.uint64(is_present) << np.uint64(q % WORD)
 
@@ -179,7 +181,7 @@ def similarity(reading: KernelReading, row: int, column: int) -> float:
     row_objects, column_objects, present, kind, gamma = reading
     x, y = row_objects[row], column_objects[column]
     if kind >= N_KERNELS:
-        shared = n_shared(present.of_rows[row], present.of_columns[column])
+        shared = n_shared(present.one[row], present.other[column])
         return similarity_of_shared(x, y, shared, kind - N_KERNELS, gamma)
     if kind == 0:
         return dot(x, y)
@@ -188,11 +190,7 @@ def similarity(reading: KernelReading, row: int, column: int) -> float:
         return dot(x, y) / math.sqrt(norms) if norms > 0.0 else 0.0
     if kind == 3:
         return -manhattan_distance(x, y)
-    square = 0.0
-    for q in range(x.shape[0]):
-        difference = np.float64(x[q]) - np.float64(y[q])
-        square += difference * difference
-    return math.exp(-gamma * square)
+    return math.exp(-gamma * square_distance_of_shared(x, y))
 
 
 @borrowing
@@ -276,7 +274,7 @@ def project_products(
     row_objects, column_objects, present, _, _ = reading
     width, offset, columns, weights = projections
     rows, columns, x = rows.view(np.uint32), columns.view(np.uint32), room[0]  # see `distforest.jit`
-    are_complete = present.of_rows.shape[0] == 0
+    are_complete = present.one.shape[0] == 0
     for node in range(starts.shape[0] - 1):
         first = offset[node * width]
         if node + 2 < starts.shape[0]:
@@ -293,7 +291,7 @@ def project_products(
                 for e in range(offset[node * width + k], offset[node * width + k + 1]):
                     product = dot(x, room[1 + e - first])
                     if not are_complete:
-                        shared = n_shared(present.of_rows[rows[r]], present.of_columns[columns[e]])
+                        shared = n_shared(present.one[rows[r]], present.other[columns[e]])
                         product = product * (np.float64(x.shape[0]) / np.float64(shared)) if shared else np.nan
                     total += weights[e] * product
                 values[k, r] = total

@@ -8,11 +8,10 @@ numbers. The source is the CF Conventions, sections 2.5.1 and 8.1.
 from __future__ import annotations
 
 import base64
-import binascii
 import copy
 import struct
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import zarr
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
     from zarr.core.metadata import ArrayMetadata
 
     from distforest.sources.guarded import ZarrArray
+
+T = TypeVar("T")
 
 SCALE, OFFSET, MARK_NAMES = "scale_factor", "add_offset", ("_FillValue", "missing_value")
 """The attributes of an array that say what its numbers stand for."""
@@ -108,28 +109,23 @@ class StandsFor(NamedTuple):
 
 def _number(attributes: Mapping[str, object], name: str, default: float) -> float:
     """A number among attributes; raises InputError for anything else."""
-    value = attributes.get(name, default)
-    found = np.asarray(value)
+    found = np.asarray(attributes.get(name, default))
     if found.dtype.kind not in "iuf" or found.size != 1 or not np.isfinite(found).all():
-        raise InputError(f"attribute {name}: a finite number was expected, found {value!r}; {CURE}")
+        raise InputError(f"attribute {name}: a finite number was expected, found {attributes[name]!r}; {CURE}")
     return float(found.reshape(-1)[0])
 
 
 def _marks(attributes: Mapping[str, object], name: str, dtype: np.dtype[np.generic]) -> list[np.generic]:
     """The numbers of a dtype that an attribute says mark missing values; raises InputError if it says no numbers."""
-    if (value := attributes.get(name)) is None:
-        return []
-    given = value if isinstance(value, list) else [value]
+    value = attributes.get(name)
+    given = value if isinstance(value, list) else [value] * (value is not None)
     try:
-        numbers = np.array([_float_of(one) if isinstance(one, str) else one for one in given])
-    except (ValueError, struct.error, binascii.Error):
-        numbers = np.array(given)
-    if numbers.dtype.kind not in "iuf":
-        raise InputError(f"attribute {name}: a number was expected, found {value!r}; {CURE}")
+        numbers = np.array([_float_of(one) if isinstance(one, str) else one for one in given], np.float64)
+    except (ValueError, TypeError, struct.error) as error:  # also of base64
+        raise InputError(f"attribute {name}: a number was expected, found {value!r}; {CURE}") from error
     if dtype.kind != "f":  # others are in no entry
-        numbers = numbers[numbers == np.rint(numbers)]
         least, most = np.iinfo(dtype).min, np.iinfo(dtype).max  # type: ignore[type-var]
-        numbers = numbers[(numbers >= least) & (numbers <= most)]
+        return [dtype.type(int(one)) for one in numbers if one == np.rint(one) and least <= int(one) <= most]
     with np.errstate(over="ignore"):
         return list(numbers.astype(dtype))
 
@@ -179,15 +175,16 @@ def with_last_step(array: ZarrArray, step: LastStep, metadata: ArrayMetadata | N
 
 @dataclass(frozen=True)
 class Unpacked(LastStep):
-    """A step from stored numbers, of the dtype of ``stored``, to values in float64."""
+    """A step from stored numbers of a dtype and with a fill value, as Zarr has these, to values in float64."""
 
     packing: StandsFor
-    stored: Any
+    dtype: Any
+    fill_value: Any
     address: str
 
     def resolve_metadata(self, chunk_spec: ArraySpec) -> ArraySpec:
         """What a chunk is before it is unpacked."""
-        return replace(chunk_spec, dtype=self.stored.dtype, fill_value=self.stored.fill_value)
+        return replace(chunk_spec, dtype=self.dtype, fill_value=self.fill_value)
 
     async def _decode_single(self, chunk_data: NDBuffer, chunk_spec: ArraySpec) -> NDBuffer:
         try:
@@ -198,21 +195,10 @@ class Unpacked(LastStep):
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: ArraySpec) -> int:  # noqa: ARG002
         """The bytes of a chunk before it is unpacked."""
-        return input_byte_length // 8 * int(self.stored.dtype.to_native_dtype().itemsize)
+        return input_byte_length // 8 * int(self.dtype.to_native_dtype().itemsize)
 
 
-class Stored(NamedTuple):
-    """The dtype and the fill value of stored numbers, as Zarr has them."""
-
-    dtype: Any
-    fill_value: Any
-
-
-@overload
-def array_of_values(address: str, array: ZarrArray) -> ZarrArray: ...
-@overload
-def array_of_values(address: str, array: object) -> object: ...
-def array_of_values(address: str, array: object) -> object:
+def array_of_values(address: str, array: T) -> T:
     """The same array with its values in float64 if it is one of Zarr whose numbers are packed, else as it is.
 
     Raises
@@ -230,8 +216,8 @@ def array_of_values(address: str, array: object) -> object:
         return array
     metadata: ArrayMetadata = copy.copy(array.metadata)
     name = "dtype" if metadata.zarr_format == 2 else "data_type"
-    stored = Stored(getattr(metadata, name), metadata.fill_value)
+    step = Unpacked(packing, getattr(metadata, name), metadata.fill_value, address)
     object.__setattr__(metadata, name, Float64())  # as in `with_last_step`
     fill = np.asarray(0 if metadata.fill_value is None else metadata.fill_value, array.dtype)
     object.__setattr__(metadata, "fill_value", packing.unpacked(fill.reshape(1))[0])
-    return with_last_step(array, Unpacked(packing, stored, address), metadata)
+    return cast("T", with_last_step(array, step, metadata))

@@ -27,14 +27,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.jit import borrowing, kernel
 from distforest.sources.arrays import PROJECTED_ROWS, is_complete
 from distforest.sources.category_codes import check_codes
 from distforest.sources.columns import with_plain_numbers
 from distforest.sources.given import unmasked
-from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries
+from distforest.sources.kernels import ALL_PRESENT, Present, presence
+from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, ReadByEntries, frozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,9 +49,6 @@ FAMILIES = ("difference", "difference_mean", "max_min")
 REDUCTIONS = ("dot", "same", "distance")
 MAX_MIN = 2
 """Place of ``"max_min"`` in `FAMILIES`."""
-
-WORD_BITS = 64
-"""Features of which one word says whether a point has them."""
 
 OF_NUMBERS, PAIRED, UNPAIRED = np.arange(3, dtype=np.uint8)
 """Kinds of features: numbers; categories whose unordered pairs are a column; categories of which there are too many."""
@@ -97,19 +94,6 @@ class PairReading(NamedTuple):
     right: Int32s
     columns: ColumnReading
     is_complete: bool
-
-
-class ObservedBits(NamedTuple):
-    """Which features points have, as kernels take it: bit c % 64 of word c // 64 is set if a point does not lack c.
-
-    Attributes
-    ----------
-    points, others
-        The words of the points of `PairReading`, shapes (n, n_words) and (n', n_words); without rows if all are there.
-    """
-
-    points: NDArray[np.uint64]
-    others: NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -195,7 +179,7 @@ class PairColumns:
 
 
 @dataclass(frozen=True)
-class PointPairs:
+class PointPairs(ReadByEntries):
     """Pairs of points: row r is the pair of ``points[left[r]]`` and ``others[right[r]]``.
 
     Attributes
@@ -246,8 +230,8 @@ class PointPairs:
         """
         numbers = np.asarray(pairs, np.int32).reshape(-1, 2)
         left, right = np.ascontiguousarray(numbers[:, 0]), np.ascontiguousarray(numbers[:, 1])
-        points = _readable(points)
-        return cls(columns, points, points if others is None else _readable(others), left, right)
+        points = frozen(points, np.float32)
+        return cls(columns, points, points if others is None else frozen(others, np.float32), left, right)
 
     def of_pairs(self, left: Int32s, right: Int32s) -> PointPairs:
         """Make other pairs of the same points."""
@@ -261,17 +245,13 @@ class PointPairs:
     @property
     def reading(self) -> PairReading:
         """The pairs as kernels take them; points that were pickled can be written to until then."""
-        points, others, columns = _readable(self.points), _readable(self.others), self.columns.column_reading
-        return PairReading(points, others, self.left, self.right, columns, bool(self.is_complete))
+        points, others = frozen(self.points, np.float32), frozen(self.others, np.float32)
+        return PairReading(points, others, self.left, self.right, self.columns.column_reading, bool(self.is_complete))
 
     @cached_property
-    def observed(self) -> ObservedBits:
+    def observed(self) -> Present:
         """Which features each point has; of complete points nothing is written down."""
-        if self.is_complete:
-            return ALL_OBSERVED_BITS
-        bits = bits_of_observed(self.points, self.columns.n_features)
-        same = self.others is self.points
-        return ObservedBits(bits, bits if same else bits_of_observed(self.others, self.columns.n_features))
+        return ALL_PRESENT if self.is_complete else presence(self.points, self.others, self.columns.n_features)
 
     def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The values at ``(rows[e], columns[e])``, shape (n_entries,)."""
@@ -279,38 +259,11 @@ class PointPairs:
         read_pairs(self.reading, rows, columns, values)
         return values
 
-    def block(self, rows: Int32s, columns: Int32s) -> Floats:
-        """The values at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
-        return block_entries(self, rows, columns)
-
     def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows)."""
         values = np.empty((projections.width, len(rows)))
         project_point_pairs(self.reading, rows, starts, projections, values)
         return values
-
-
-ALL_OBSERVED_BITS = ObservedBits(np.empty((0, 0), np.uint64), np.empty((0, 0), np.uint64))
-"""What `PointPairs.observed` is where no point lacks a value."""
-
-
-def bits_of_observed(points: Float32s, n_features: int) -> NDArray[np.uint64]:
-    """The words of `ObservedBits` for some points, shape (n, n_words).
-
-    Examples
-    --------
-    >>> bits_of_observed(np.array([[1.0, np.nan, 3.0], [np.nan, np.nan, 0.0]], np.float32), 3).tolist()
-    [[5], [4]]
-    """
-    bits = np.zeros((len(points), -(-n_features // WORD_BITS)), np.uint64)
-    mark_observed(points, n_features, bits)
-    return bits
-
-
-def _readable(points: np.ndarray) -> Float32s:
-    array = np.ascontiguousarray(points, np.float32).view()
-    array.flags.writeable = False  # one type for arrays and memory maps, so that kernels are compiled once
-    return array
 
 
 def check_points(points: Float32s, columns: PairColumns | None = None) -> None:
@@ -326,18 +279,18 @@ def check_points(points: Float32s, columns: PairColumns | None = None) -> None:
         raise InputError(
             f"features of points in pairs must be at most {LARGEST_FEATURE:g}, found {largest:g}; scale them"
         )
-    begin = columns.n_features if columns else 0
-    lacks = np.isnan(points[:, begin:]).any(axis=1) if columns else np.zeros(1, np.bool_)
+    if columns is None or not columns.blocks:
+        return
+    begin = columns.n_features
+    lacks = np.isnan(points[:, begin:]).any(axis=1)
     if lacks.any():
-        row, cure = int(np.argmax(lacks)), "give every point its vector, as `extended` does"
-        raise InputError(f"values of pair columns must not be NaN, found one in row {row}; {cure}")
-    for kind, size in columns.blocks if columns else ():
+        found = f"found one in row {int(np.argmax(lacks))}; give every point its vector, as `extended` does"
+        raise InputError(f"values of pair columns must not be NaN, {found}")
+    most = LARGEST_FEATURE / 4.0  # |a - b|^2 <= 4 max(|a|, |b|)^2
+    for kind, size in columns.blocks:
         square = float((points[:, begin : begin + size].astype(np.float64) ** 2).sum(axis=1).max(initial=0.0))
-        if kind != "same" and square > LARGEST_FEATURE / 4.0:  # |a - b|^2 <= 4 max(|a|, |b|)^2
-            raise InputError(
-                f"squared lengths of pair columns must be at most {LARGEST_FEATURE / 4.0:g}, found {square:g}; scale "
-                "them"
-            )
+        if kind != "same" and square > most:
+            raise InputError(f"squared lengths of pair columns must be at most {most:g}, found {square:g}; scale them")
         begin += size
 
 
@@ -360,27 +313,16 @@ def check_pairs(pairs: np.ndarray, n_points: int) -> np.ndarray:
     expected = "pairs: row numbers of shape (n_pairs, 2) were expected"
     pairs = _whole(pairs, expected)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        raise InputError(f"{expected}, found {pairs.dtype} {pairs.shape}{_cure_of_pairs(pairs)}")
+        raise InputError(f"{expected}, found {pairs.dtype} {pairs.shape}")
     outside = (pairs < 0) | (pairs >= n_points)
     if outside.any():
         row, column = np.argwhere(outside)[0].tolist()
         raise InputError(f"pairs: numbers must be in 0..{n_points - 1}, found {pairs[row, column]} in pair {row}")
     same = pairs[:, 0] == pairs[:, 1]
     if same.any():
-        first, others = int(same.argmax()), int(same.sum()) - 1
-        further = f", and {counted(others, 'further pair')} like it" if others else ""
-        found = f"found point {pairs[first, 0]} twice in pair {first}{further}"
+        found = f"found point {pairs[same][0, 0]} twice in pair {int(same.argmax())}"
         raise InputError(f"pairs: two points were expected, {found}; leave out what pairs a point with itself")
     return np.ascontiguousarray(pairs, np.int32)
-
-
-def _cure_of_pairs(pairs: np.ndarray) -> str:
-    """What makes pairs of these, "" if nothing is known to."""
-    if pairs.ndim == 2 and pairs.shape[1] == 3:
-        return "; give pairs[:, :2], and the third column as what is known of each pair"
-    if pairs.ndim == 2 and len(pairs) == 2 and pairs.shape[1] != 2:
-        return "; give pairs.T, in which a pair is a row"
-    return "; give pairs.astype(int) if they are whole" if pairs.dtype.kind == "f" and pairs.shape[1:] == (2,) else ""
 
 
 def _whole(values: np.ndarray, expected: str) -> np.ndarray:
@@ -446,12 +388,7 @@ def two_of(number: int) -> tuple[int, int]:
 
 
 @borrowing
-def pair_value(
-    a: Float32s,
-    b: Float32s,
-    column: int,
-    how: ColumnReading,
-) -> float:
+def pair_value(a: Float32s, b: Float32s, column: int, how: ColumnReading) -> float:
     """|a_c - b_c|, (a_c + b_c) / 2, max(a_c, b_c) or min(a_c, b_c); of a block, `value_of_block`.
 
     A column of the family is NaN where a_c or b_c is; of categories, see `value_of_categories`.
@@ -513,12 +450,7 @@ def value_of_categories(one: np.float32, other: np.float32, kind: np.uint8, is_s
 
 
 @borrowing
-def read_pairs(
-    pairs: PairReading,
-    rows: Int32s,
-    columns: Int32s,
-    values: Floats,
-) -> None:
+def read_pairs(pairs: PairReading, rows: Int32s, columns: Int32s, values: Floats) -> None:
     """values[e] = column columns[e] of pair rows[e]."""
     points, others, left, right, how, _ = pairs
     for e in range(rows.shape[0]):
@@ -527,12 +459,7 @@ def read_pairs(
 
 
 @borrowing
-def read_column(
-    column: int,
-    rows: Int32s,
-    pairs: PairReading,
-    values: Floats,
-) -> None:
+def read_column(column: int, rows: Int32s, pairs: PairReading, values: Floats) -> None:
     """values[r] = a column of pair rows[r]: `pair_value`, with one test for all pairs of what the column is."""
     points, others, left, right, how, _ = pairs
     n_features, n_of_family, is_plain = how.n_features, how.n_of_family, how.family != MAX_MIN
@@ -553,20 +480,8 @@ def read_column(
 
 
 @kernel
-def mark_observed(points: Float32s, n_features: int, bits: NDArray[np.uint64]) -> None:
-    """Set the bit of each feature that a point has."""
-    for i in range(points.shape[0]):
-        for c in range(n_features):
-            bits[i, c // WORD_BITS] |= np.uint64(points[i, c] == points[i, c]) << np.uint64(c % WORD_BITS)
-
-
-@kernel
 def project_point_pairs(
-    pairs: PairReading,
-    rows: Int32s,
-    starts: Ints,
-    projections: Projections,
-    values: Floats,
+    pairs: PairReading, rows: Int32s, starts: Ints, projections: Projections, values: Floats
 ) -> None:
     """values[k, r] = sum over e of weights[e] * column columns[e] of pair rows[r], e in candidate k of its node."""
     width, offset, columns, weights = projections

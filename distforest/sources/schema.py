@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -38,9 +37,6 @@ most 12 bytes each."""
 
 MAX_CATEGORIES = 1 << 16
 """The most categories of a column, whose codes have 16 bits; more different strings are names of rows, or text."""
-
-LIKELY_NAMES = 1000
-"""The most columns that are compared with a name that is missing."""
 
 COLUMNS_TOLD = 10
 """The most names of columns that a message lists."""
@@ -475,10 +471,8 @@ class Schema:
         if missing := [name for name in dict.fromkeys(self.names) if name not in set(names)]:
             more = f" and {len(missing) - COLUMNS_TOLD:,} more" if missing[COLUMNS_TOLD:] else ""
             shown = ", ".join(map(repr, missing[:COLUMNS_TOLD])) + more
-            spare = [name for name in names[:LIKELY_NAMES] if name not in wanted]
-            hint = _told_of_spelling(missing[0], spare)
             raise InputError(
-                f"{where}: the forest's features were expected, found none named {shown}; add what is missing{hint}"
+                f"{where}: the forest's features were expected, found none named {shown}; add what is missing"
             )
         counts, own = Counter(name for name in names if name in wanted), Counter(self.names)
         twice = next((name for name, count in (*own.items(), *counts.items()) if count > 1), None)
@@ -502,19 +496,6 @@ class Schema:
             plain = columns[known[key]]
             columns[known[key]] = FeatureColumn(plain.name, dtype=plain.dtype, **_checked(f"encodings.{key}", encoding))
         return Schema(tuple(columns))
-
-
-def _told_of_spelling(missing: str, names: Sequence[str]) -> str:
-    """Which of other columns may be a missing one in another spelling; "" without any.
-
-    Examples
-    --------
-    >>> _told_of_spelling("hue", ["Hue ", "Kind"]), _told_of_spelling("hue", ["Kind"])
-    ("; 'Hue ' may be 'hue' in another spelling", '')
-    """
-    plain = {name.strip().lower(): name for name in names}
-    near = difflib.get_close_matches(missing.strip().lower(), plain, n=1, cutoff=0.8)
-    return f"; {plain[near[0]]!r} may be {missing!r} in another spelling" if near else ""
 
 
 def _check_strings(key: str, values: list[object], expected: str) -> None:

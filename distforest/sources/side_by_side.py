@@ -20,15 +20,15 @@ from distforest.sources.source import (
     Int32s,
     Ints,
     Projections,
+    ReadByEntries,
     Source,
-    block_entries,
     project_entries,
     runs,
 )
 
 
 @dataclass(frozen=True, eq=False)
-class SideBySide:
+class SideBySide(ReadByEntries):
     """The columns of some sources of one shape, source after source.
 
     Attributes
@@ -81,10 +81,6 @@ class SideBySide:
             if own.any():
                 values[own] = source.entries(rows[own], place[own])
         return values
-
-    def block(self, rows: Int32s, columns: Int32s) -> Floats:
-        """The values at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
-        return block_entries(self, rows, columns)
 
     def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,8 @@ Floats = NDArray[np.float64]
 Float32s = NDArray[np.float32]
 Similarities = NDArray[np.float32] | NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+_Number = TypeVar("_Number", bound=np.generic)
 
 NUMBERS = "fiub"
 """Kinds of dtypes that are numbers."""
@@ -44,6 +46,16 @@ def offsets(sizes: NDArray[np.integer] | NDArray[np.bool_]) -> Ints:
     starts = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=starts[1:])
     return starts
+
+
+def frozen(values: np.ndarray, dtype: type[_Number] | np.dtype[_Number]) -> NDArray[_Number]:
+    """A contiguous, read-only view of ``values`` in a dtype; a copy where they have another one.
+
+    Arrays and memory maps get one type, so that kernels are compiled once.
+    """
+    array = np.ascontiguousarray(values, dtype).view()
+    array.flags.writeable = False
+    return array
 
 
 def spaced(n: int, most: int) -> Ints:
@@ -88,10 +100,17 @@ class Source(Protocol):
         """The candidates' values, shape (width, n_rows), the same bits as of `project_entries`."""
 
 
-def block_entries(source: Source, rows: Int32s, columns: Int32s) -> Floats:
-    """The values at ``rows`` x ``columns``, read as single entries, shape (n_rows, n_columns)."""
-    shape = len(rows), len(columns)
-    return source.entries(np.repeat(rows, shape[1]), np.tile(columns, shape[0])).reshape(shape)
+class ReadByEntries:
+    """A source whose blocks are read as single entries."""
+
+    def entries(self, rows: Int32s, columns: Int32s) -> Floats:
+        """The values at ``(rows[e], columns[e])``, shape (n_entries,)."""
+        raise NotImplementedError
+
+    def block(self, rows: Int32s, columns: Int32s) -> Floats:
+        """The values at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
+        shape = len(rows), len(columns)
+        return self.entries(np.repeat(rows, shape[1]), np.tile(columns, shape[0])).reshape(shape)
 
 
 def project_entries(source: Source, rows: Int32s, starts: Ints, projections: Projections) -> Floats:

@@ -5,47 +5,92 @@ from __future__ import annotations
 from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import scipy
 
 from distforest.errors import InputError
-from distforest.jit import kernel
+from distforest.jit import borrowing, kernel
 from distforest.sources.arrays import held_in
 from distforest.sources.readings import Reading, check_shape
-from distforest.sources.source import Floats, Int32s, Ints, Projections, Similarities, block_entries, offsets
+from distforest.sources.source import (
+    Floats,
+    Int32s,
+    Ints,
+    Projections,
+    ReadByEntries,
+    Similarities,
+    frozen,
+    offsets,
+)
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     SparseMatrix: TypeAlias = scipy.sparse.sparray | scipy.sparse.spmatrix
 
-_Number = TypeVar("_Number", bound=np.generic)
+MOST_NUMBERED = 2**31 - 1
+"""Rows and columns are numbered by int32."""
 
 
-class SparseRows(NamedTuple):
-    """The entries of a `SparseSource`, row by row, as kernels take them."""
-
-    indptr: Ints
-    indices: Int32s
-    data: Similarities
-
-
-@dataclass(frozen=True, eq=False)
-class SparseSource:
-    """The observed entries of a matrix, row by row; all others are unobserved, also on the diagonal.
+class Lines(NamedTuple):
+    """The stored values of each line of a matrix, of each row or of each column, as kernels take them.
 
     Attributes
     ----------
-    indptr
-        Place of each row's first entry, and in the end the number of entries, shape (n_rows + 1,), int64.
-    indices
-        Column of each entry, ascending within a row, shape (n_entries,), int32.
-    data
-        Value of each entry, shape (n_entries,), float32 or float64.
+    start
+        Place of each line's first value, and in the end the number of values, shape (n_lines + 1,).
+    number
+        The column of each value of a row, or the row of each value of a column, ascending within the line.
+    value
+        The values.
+    """
+
+    start: Ints
+    number: Int32s
+    value: Similarities
+
+
+@dataclass(frozen=True, eq=False)
+class SparseLines(ReadByEntries):
+    """The stored values of a matrix, row by row.
+
+    Attributes
+    ----------
+    by_row
+        The values of each row; their columns ascend.
     shape
         Rows and columns.
+    """
+
+    by_row: Lines
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, shape: tuple[int, int]) -> Self:
+        """Make a source of read-only arrays, so that kernels are compiled once for arrays and memory maps."""
+        is_single = held_in(data.dtype) == np.float32
+        values: Similarities = frozen(data, np.float32) if is_single else frozen(data, np.float64)
+        return cls(Lines(frozen(indptr, np.int64), frozen(indices, np.int32), values), shape)
+
+    @property
+    def indptr(self) -> Ints:
+        """Place of each row's first value, and in the end the number of values, shape (n_rows + 1,)."""
+        return self.by_row.start
+
+    @property
+    def indices(self) -> Int32s:
+        """The column of each value, shape (n_values,)."""
+        return self.by_row.number
+
+    @property
+    def data(self) -> Similarities:
+        """The values, row by row, shape (n_values,)."""
+        return self.by_row.value
+
+
+@dataclass(frozen=True, eq=False)
+class SparseSource(SparseLines):
+    """The observed entries of a matrix, float32 or float64; all others are unobserved, also on the diagonal.
 
     Examples
     --------
@@ -56,77 +101,54 @@ class SparseSource:
            [ 0.,  7.]])
     """
 
-    indptr: Ints
-    indices: Int32s
-    data: Similarities
-    shape: tuple[int, int]
-
-    @classmethod
-    def of(cls, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, shape: tuple[int, int]) -> SparseSource:
-        """Make a source of read-only arrays, so that kernels are compiled once for arrays and memory maps."""
-        is_single = held_in(data.dtype) == np.float32
-        values: Similarities = frozen(data, np.float32) if is_single else frozen(data, np.float64)
-        return cls(frozen(indptr, np.int64), frozen(indices, np.int32), values, shape)
-
     @property
     def nbytes(self) -> int:
         """Size of the three arrays."""
-        return self.indptr.nbytes + self.indices.nbytes + self.data.nbytes
-
-    @property
-    def sparse_rows(self) -> SparseRows:
-        """The entries as kernels take them."""
-        return SparseRows(self.indptr, self.indices, self.data)
+        return sum(array.nbytes for array in self.by_row)
 
     def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The values at ``(rows[e], columns[e])``, shape (n_entries,)."""
         values = np.empty(len(rows))
-        sparse_entries(self.sparse_rows, rows, columns, values)
+        sparse_entries(self.by_row, rows, columns, values)
         return values
-
-    def block(self, rows: Int32s, columns: Int32s) -> Floats:
-        """The values at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
-        return block_entries(self, rows, columns)
 
     def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows)."""
         values = np.empty((projections.width, len(rows)))
-        project_sparse(self.sparse_rows, rows, starts, projections, values)
+        project_sparse(self.by_row, rows, starts, projections, values)
         return values
 
 
-def frozen(values: np.ndarray, dtype: type[_Number] | np.dtype[_Number]) -> NDArray[_Number]:
-    """A contiguous, read-only view of ``values`` in a dtype; a copy where they have another one."""
-    array = np.ascontiguousarray(values, dtype).view()
-    array.flags.writeable = False
-    return array
-
-
-@kernel
-def observed(stored: SparseRows, row: int, column: int) -> float:
-    """data[e] for the e of indptr[row] <= e < indptr[row + 1] with indices[e] = column; NaN where there is none."""
-    indptr, indices, data = stored
-    low, high = indptr[row], indptr[row + 1]
+@borrowing
+def find(lines: Lines, line: int, number: int) -> int:
+    """The place of the value of a line at a number; -1 where there is none."""
+    low, last = lines.start[line], lines.start[line + 1]
+    high = last
     while low < high:
         middle = (low + high) // 2
-        if indices[middle] < column:
+        if lines.number[middle] < number:
             low = middle + 1
         else:
             high = middle
-    if low < indptr[row + 1] and indices[low] == column:
-        return np.float64(data[low])
-    return np.nan
+    return low if low < last and lines.number[low] == number else -1
+
+
+@borrowing
+def observed(stored: Lines, row: int, column: int) -> float:
+    """The value of a row at a column; NaN where there is none."""
+    place = find(stored, row, column)
+    return np.float64(stored.value[place]) if place >= 0 else np.nan
 
 
 @kernel
-def sparse_entries(stored: SparseRows, rows: Int32s, columns: Int32s, values: Floats) -> None:
+def sparse_entries(stored: Lines, rows: Int32s, columns: Int32s, values: Floats) -> None:
     """values[e] = S[rows[e], columns[e]], NaN where it is not stored."""
     for e in range(rows.shape[0]):
         values[e] = observed(stored, rows[e], columns[e])
 
 
 @kernel
-def project_sparse(stored: SparseRows, rows: Int32s, starts: Ints, projections: Projections, values: Floats) -> None:
+def project_sparse(stored: Lines, rows: Int32s, starts: Ints, projections: Projections, values: Floats) -> None:
     """values[k, r] = sum over e of weights[e] * S[rows[r], columns[e]], e in candidate k of the row's node."""
     width, offset, columns, weights = projections
     for node in range(starts.shape[0] - 1):
@@ -183,6 +205,21 @@ def canonical_csr(values: SparseMatrix) -> scipy.sparse.csr_array:
         matrix = matrix.copy()  # the user's matrix must not change
         matrix.sum_duplicates()
     return matrix
+
+
+def checked_csr(values: SparseMatrix, name: str) -> scipy.sparse.csr_array:
+    """Convert a matrix of the user's as `canonical_csr` does; raises InputError if it contradicts itself."""
+    if max(values.shape) > MOST_NUMBERED:
+        expected = f"at most {MOST_NUMBERED:,} rows and as many columns were expected"
+        raise InputError(f"{name}: {expected}, found shape {tuple(values.shape)}")
+    if hasattr(values, "check_format"):
+        try:
+            values.check_format(full_check=True)
+        except ValueError as error:
+            raise InputError(f"{name}: a sparse matrix ({values.format}) contradicts itself: {error}") from error
+    given = scipy.sparse.csr_array(values)
+    without_flags = scipy.sparse.csr_array((given.data, given.indices, given.indptr), given.shape)
+    return canonical_csr(without_flags)
 
 
 def with_own_distances(values: SparseMatrix) -> scipy.sparse.csr_array:

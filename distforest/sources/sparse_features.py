@@ -16,37 +16,25 @@ from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.jit import borrowing, fetch, kernel
 from distforest.sources.readings import FEATURES, check_shape
-from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries, offsets, runs
-from distforest.sources.sparse import frozen
+from distforest.sources.source import (
+    Float32s,
+    Floats,
+    Int32s,
+    Ints,
+    Projections,
+    frozen,
+    offsets,
+    runs,
+)
+from distforest.sources.sparse import Lines, SparseLines, checked_csr, find
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from distforest.sources.sparse import SparseMatrix
 
-MOST_NUMBERED = 2**31 - 1
-"""Rows and columns are numbered by int32."""
-
 BY_ROW, BY_COLUMN, BY_VALUE, ONE_BY_ONE = range(4)
 """The ways of `cheapest_way`."""
-
-
-class Lines(NamedTuple):
-    """The values other than 0 of each line of a matrix: of each row, or of each column.
-
-    Attributes
-    ----------
-    start
-        Place of each line's first value, and in the end the number of values, shape (n_lines + 1,).
-    number
-        The column of each value of a row, or the row of each value of a column, ascending within the line.
-    value
-        The values, none of them 0.
-    """
-
-    start: Ints
-    number: Int32s
-    value: Float32s
 
 
 class BothWays(NamedTuple):
@@ -90,15 +78,8 @@ class Room(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SparseFeatures:
-    """A feature matrix by its values other than 0, row by row.
-
-    Attributes
-    ----------
-    by_row
-        The values of each row.
-    shape
-        Rows and columns.
+class SparseFeatures(SparseLines):
+    """A feature matrix by its values other than 0, float32.
 
     Examples
     --------
@@ -107,30 +88,6 @@ class SparseFeatures:
     array([[0., 5.],
            [7., 0.]])
     """
-
-    by_row: Lines
-    shape: tuple[int, int]
-
-    @classmethod
-    def of(cls, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, shape: tuple[int, int]) -> SparseFeatures:
-        """Make a source of read-only arrays: CSR, columns ascending within a row, no value 0."""
-        lines = Lines(frozen(indptr, np.int64), frozen(indices, np.int32), frozen(data, np.float32))
-        return cls(lines, shape)
-
-    @property
-    def indptr(self) -> Ints:
-        """Place of each row's first value, shape (n_rows + 1,)."""
-        return self.by_row.start
-
-    @property
-    def indices(self) -> Int32s:
-        """The column of each value, shape (n_values,)."""
-        return self.by_row.number
-
-    @property
-    def data(self) -> Float32s:
-        """The values, row by row, shape (n_values,)."""
-        return self.by_row.value
 
     @cached_property
     def both_ways(self) -> BothWays:
@@ -185,10 +142,6 @@ class SparseFeatures:
         look_up(self.by_row, rows, columns, values)
         return values
 
-    def block(self, rows: Int32s, columns: Int32s) -> Floats:
-        """The values at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
-        return block_entries(self, rows, columns)
-
     def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows)."""
         values = np.zeros((projections.width, len(rows)))
@@ -226,21 +179,7 @@ def read_sparse_features(values: SparseMatrix) -> SparseFeatures:
     ([0, 1, 2], [2, 0], [3.0, 3.0])
     """
     check_shape(values, FEATURES)
-    if max(values.shape) > MOST_NUMBERED:
-        expected = f"at most {MOST_NUMBERED:,} rows and as many columns were expected"
-        raise InputError(f"{FEATURES.name}: {expected}, found shape {tuple(values.shape)}")
-    if hasattr(values, "check_format"):
-        try:
-            values.check_format(full_check=True)
-        except ValueError as error:
-            raise InputError(
-                f"{FEATURES.name}: a sparse matrix ({values.format}) contradicts itself: {error}"
-            ) from error
-    given = scipy.sparse.csr_array(values)
-    matrix = scipy.sparse.csr_array((given.data, given.indices, given.indptr), given.shape)  # forgets flags
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()  # the user's matrix must not change
-        matrix.sum_duplicates()
+    matrix = checked_csr(values, FEATURES.name)
     data, kept = _checked(matrix), slice(None)
     indptr = matrix.indptr
     if not data.all():
@@ -289,15 +228,8 @@ def write_lines(lines: Lines, chosen: Int32s, values: Float32s) -> None:
 @borrowing
 def value_at(lines: Lines, line: int, number: int) -> float:
     """The value of a line at a number; 0 where there is none."""
-    low, high = lines.start[line], lines.start[line + 1]
-    last = high
-    while low < high:
-        middle = (low + high) // 2
-        if lines.number[middle] < number:
-            low = middle + 1
-        else:
-            high = middle
-    return np.float64(lines.value[low]) if low < last and lines.number[low] == number else 0.0
+    place = find(lines, line, number)
+    return np.float64(lines.value[place]) if place >= 0 else 0.0
 
 
 @kernel

@@ -14,12 +14,13 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.jit import kernel
 from distforest.sources.point_pairs import LARGEST_FEATURE, PointPairs
-from distforest.sources.source import Int32s, Ints, block_entries, project_entries
+from distforest.sources.source import Int32s, Ints, ReadByEntries, project_entries
 
 if TYPE_CHECKING:
     from distforest.sources.point_pairs import PairColumns
     from distforest.sources.source import Float32s, Floats, Projections
-    from distforest.sources.sparse_features import Lines, SparseFeatures
+    from distforest.sources.sparse import Lines
+    from distforest.sources.sparse_features import SparseFeatures
 
 
 class PickedColumns(NamedTuple):
@@ -52,7 +53,7 @@ class PickedColumns(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SparsePairs:
+class SparsePairs(ReadByEntries):
     """Pairs of points whose features are sparse, which hold numbers and lack no value; see `PointPairs`.
 
     Attributes
@@ -102,10 +103,6 @@ class SparsePairs:
         number = np.arange(n, dtype=np.int32)
         dense = PointPairs(replace(self.columns, n_features=1), one, other, number, number)
         return dense.entries(number, (columns // self.columns.n_features).astype(np.int32))
-
-    def block(self, rows: Int32s, columns: Int32s) -> Floats:
-        """The values at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
-        return block_entries(self, rows, columns)
 
     def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows)."""

@@ -18,7 +18,8 @@ from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.sources.arrays import CHUNK_BYTES, ENCODING, SPARSE, open_array, write_array
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, check_shape
-from distforest.sources.sparse import SparseSource, canonical_csr, read_sparse, with_own_distances
+from distforest.sources.source import runs
+from distforest.sources.sparse import MOST_NUMBERED, SparseSource, checked_csr, read_sparse, with_own_distances
 from distforest.sources.sparse_features import SparseFeatures, read_sparse_features
 from distforest.stores.groups import check_target, destination, seal_group
 
@@ -38,9 +39,6 @@ VERSION = 1
 
 LINES = {"csr_matrix": "row", "csc_matrix": "column"}
 """What a group of AnnData divides by ``indptr``, by its encoding."""
-
-MAX_COLUMNS = 2**31 - 1
-"""Rows and columns are numbered by int32."""
 
 STORE_DAMAGED = "the store is damaged; write it again"
 
@@ -91,14 +89,7 @@ def csr_arrays(values: scipy.sparse.sparray | scipy.sparse.spmatrix) -> tuple[Ar
     """The arrays of a store, by name, and the attributes of its group; raises InputError as `write_sparse`."""
     check_shape(values, SIMILARITIES)
     check_numbers("a sparse matrix", values.dtype)
-    if values.shape[1] > MAX_COLUMNS:
-        raise InputError(f"a sparse matrix of at most {MAX_COLUMNS} columns was expected, found {values.shape[1]}")
-    if hasattr(values, "check_format"):
-        try:
-            values.check_format(full_check=True)
-        except ValueError as error:
-            raise InputError(f"a sparse matrix ({values.format}) contradicts itself: {error}") from error
-    matrix = canonical_csr(values)
+    matrix = checked_csr(values, "a sparse matrix")
     arrays = {"indptr": matrix.indptr.astype(np.int64), "indices": matrix.indices.astype(np.int32), "data": matrix.data}
     return arrays, {SPARSE: {"format": "csr", "version": VERSION, "shape": list(map(int, matrix.shape))}}
 
@@ -157,11 +148,6 @@ class SparseStore:
         return store
 
     @property
-    def other(self) -> str:
-        """What ``indices`` number."""
-        return "column" if self.line == "row" else "row"
-
-    @property
     def n_lines(self) -> int:
         """Number of rows (CSR) or columns (CSC)."""
         return self.shape[0 if self.line == "row" else 1]
@@ -174,17 +160,13 @@ class SparseStore:
     def _check_metadata(self) -> None:
         for name, part in self.parts.items():
             if len(part.shape) != 1 or (name != "data" and part.dtype.kind not in "iu"):
-                expected = "a vector" if name == "data" else "a vector of integers"
                 found = f"found {part.dtype} of shape {tuple(part.shape)}"
-                raise InputError(f"{self.address}: {expected} was expected as {name}, {found}; {STORE_DAMAGED}")
+                raise InputError(f"{self.address}: a vector was expected as {name}, {found}; {STORE_DAMAGED}")
         check_numbers(f"{self.address}: data", self.dtype)
-        n_starts, n_indices = (int(self.parts[name].shape[0]) for name in ("indptr", "indices"))
-        if n_starts != self.n_lines + 1:
-            expected = f"indptr of {counted(self.n_lines + 1, 'number')} for {counted(self.n_lines, self.line)}"
-            raise InputError(f"{self.address}: {expected} was expected, found {n_starts}; {STORE_DAMAGED}")
-        if n_indices != self.n_stored:
-            expected = f"a {self.other} for each of {counted(self.n_stored, 'entry', 'entries')}"
-            raise InputError(f"{self.address}: {expected} was expected, found {n_indices}; {STORE_DAMAGED}")
+        for name, n in {"indptr": self.n_lines + 1, "indices": self.n_stored}.items():
+            if self.parts[name].shape[0] != n:
+                found = f"found {self.parts[name].shape[0]}; {STORE_DAMAGED}"
+                raise InputError(f"{self.address}: {counted(n, 'number')} were expected in {name}, {found}")
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
@@ -216,18 +198,33 @@ class SparseStore:
     def _lines(self, lines: slice | np.ndarray) -> tuple[np.ndarray, np.ndarray, Ints]:
         """The values of some lines, their numbers in the line, and where each line begins."""
         starts = self._read("indptr", slice(None)).astype(np.int64)
-        self._check_starts(starts)
+        falls = np.flatnonzero(starts[1:] < starts[:-1])
+        if starts[0] != 0 or starts[-1] != self.n_stored or len(falls):
+            found = (
+                f"found {starts[0]} to {starts[-1]}{f', and a fall at {self.line} {falls[0]}' if len(falls) else ''}"
+            )
+            expected = f"indptr that rises from 0 to {self.n_stored}, the number of entries,"
+            raise InputError(f"{self.address}: {expected} was expected, {found}; {STORE_DAMAGED}")
         numbers = np.arange(self.n_lines)[lines]
-        sizes = starts[numbers + 1] - starts[numbers]
-        ends = np.concatenate([[0], np.cumsum(sizes)])
+        places: slice | Ints
         if isinstance(lines, slice):
-            first = int(starts[numbers[0]]) if len(numbers) else 0
-            places: slice | Ints = slice(first, first + int(ends[-1]))
+            first, last = (int(numbers[0]), int(numbers[-1]) + 1) if len(numbers) else (0, 0)
+            begin, places = starts[first : last + 1] - starts[first], slice(int(starts[first]), int(starts[last]))
         else:
-            places = np.repeat(starts[numbers] - ends[:-1], sizes) + np.arange(ends[-1])
+            begin, places = runs(starts, numbers)
         columns, data = self._read("indices", places), self._read("data", places)
-        self._check_columns(numbers, ends, columns)
-        return data.astype(self.dtype.newbyteorder("="), copy=False), columns.astype(np.int32, copy=False), ends
+        is_wrong = (columns < 0) | (columns >= self.length)
+        if self.in_order:
+            is_first = np.zeros(len(columns), np.bool_)
+            is_first[begin[:-1][np.diff(begin) > 0]] = True
+            is_wrong[1:] |= (columns[1:] <= columns[:-1]) & ~is_first[1:]
+        if is_wrong.any():
+            entry = int(np.argmax(is_wrong))
+            found = f"found {columns[entry]} in {self.line} {numbers[np.searchsorted(begin, entry, side='right') - 1]}"
+            order = " that ascend, each stored once," if self.in_order else ""
+            expected = f"numbers from 0 to {self.length - 1}{order} were expected in each {self.line}"
+            raise InputError(f"{self.address}: {expected}, {found}; {STORE_DAMAGED}")
+        return data.astype(self.dtype.newbyteorder("="), copy=False), columns.astype(np.int32, copy=False), begin
 
     def features(self) -> SparseFeatures:
         """Read the whole matrix as features.
@@ -246,14 +243,13 @@ class SparseStore:
     def read(self, measure: str) -> SparseSource:
         """Read the whole matrix as a source of similarities or, by ``measure``, of distances.
 
-        The distance of an object to itself is 0 if it is not stored. The same values are
-        refused as in a dense matrix, with an InputError.
+        The distance of an object to itself is 0 if it is not stored. The same values are refused as in a dense matrix,
+        with an InputError.
         """
         matrix = self.whole()
         try:
             if measure == "distance":
-                matrix = with_own_distances(matrix)
-                return read_sparse(matrix, DISSIMILARITIES)
+                return read_sparse(with_own_distances(matrix), DISSIMILARITIES)
             return read_sparse(matrix, SIMILARITIES)
         except InputError as error:
             raise InputError(f"{self.address}: {error}") from error
@@ -274,42 +270,6 @@ class SparseStore:
             raise InputError(f"{self.address}: found other values in {name} than were written; {STORE_DAMAGED}")
         return values
 
-    def _check_starts(self, starts: Ints) -> None:
-        """Refuse row starts that do not ascend from 0 to the number of entries; raises InputError."""
-        if starts[0] != 0 or starts[-1] != self.n_stored:
-            expected = f"indptr from 0 to {self.n_stored}, the number of entries,"
-            raise InputError(
-                f"{self.address}: {expected} was expected, found {starts[0]} to {starts[-1]}; {STORE_DAMAGED}"
-            )
-        falls = np.flatnonzero(starts[1:] < starts[:-1])
-        if len(falls):
-            row = int(falls[0])
-            found = f"found {starts[row]} and then {starts[row + 1]} at {self.line} {row}"
-            raise InputError(f"{self.address}: indptr that never falls was expected, {found}; {STORE_DAMAGED}")
-
-    def _check_columns(self, numbers: Ints, ends: Ints, columns: np.ndarray) -> None:
-        """Refuse columns outside the matrix, or columns that do not ascend within their row; raises InputError.
-
-        Of a matrix in column order these are its rows.
-        """
-        outside = np.flatnonzero((columns < 0) | (columns >= self.length))
-        if len(outside):
-            entry = int(outside[0])
-            found = f"found {columns[entry]} in {self.line} {_row_of(entry, numbers, ends)}"
-            expected = f"{self.other}s from 0 to {self.length - 1}"
-            raise InputError(f"{self.address}: {expected} were expected, {found}; {STORE_DAMAGED}")
-        if not self.in_order:
-            return
-        rises = columns[1:] > columns[:-1]
-        heads = ends[1:-1]
-        rises[heads[(heads > 0) & (heads < len(columns))] - 1] = True  # a row's first column follows no other
-        stays = np.flatnonzero(~rises)
-        if len(stays):
-            entry = int(stays[0])
-            found = f"found {columns[entry]} and then {columns[entry + 1]} in row {_row_of(entry, numbers, ends)}"
-            expected = "columns that ascend within a row, each stored once,"
-            raise InputError(f"{self.address}: {expected} were expected, {found}; {STORE_DAMAGED}")
-
 
 def _shape_of(address: str, attributes: Mapping[str, object]) -> tuple[int, int]:
     """The shape in the attribute of our own group; raises InputError if it is not the attribute of a store."""
@@ -329,12 +289,6 @@ def _shape_in(address: str, shape: object) -> tuple[int, int]:
     """A shape as an attribute says it; raises InputError if it is none of a matrix."""
     if not isinstance(shape, list) or len(shape) != 2 or not all(type(n) is int and n > 0 for n in shape):
         raise InputError(f"{address}: a shape of two positive integers was expected, found {shape!r}; {STORE_DAMAGED}")
-    if max(shape) > MAX_COLUMNS:
-        where = "columns" if shape[1] > MAX_COLUMNS else "rows"
-        raise InputError(f"{address}: at most {MAX_COLUMNS} {where} were expected, found {max(shape)}")
+    if max(shape) > MOST_NUMBERED:
+        raise InputError(f"{address}: at most {MOST_NUMBERED} rows and columns were expected, found {shape}")
     return shape[0], shape[1]
-
-
-def _row_of(entry: int, numbers: Ints, ends: Ints) -> int:
-    """The row number of an entry, among rows ``numbers`` whose entries end at ``ends``."""
-    return int(numbers[np.searchsorted(ends, entry, side="right") - 1])

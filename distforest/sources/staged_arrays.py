@@ -17,6 +17,7 @@ from distforest.sources.binned import quantile_rows
 from distforest.sources.factors import Labels, ObservedDistances, names_of_classes
 from distforest.sources.files.ids import told_of_named_order, told_of_square_order
 from distforest.sources.graph_distances import read_graph
+from distforest.sources.job_inputs import GivenKernel, JobInput, Role
 from distforest.sources.opening import open_matrix
 from distforest.sources.parted import SurveyedRows, survey_rows
 from distforest.sources.point_pairs import check_pairs, check_pairs_and_links
@@ -30,7 +31,6 @@ from distforest.sources.sparse_store import SparseStore
 from distforest.sources.staged_sparse import StagedGraph, StagedSparse
 from distforest.sources.staging import Staged, stage
 from distforest.sources.truth import Truth, TruthKind
-from distforest.sources.wanted import Role, Wanted, WantedKernel
 from distforest.sources.weights import OF_PAIRS, check_feature_weights, checked_weights
 from distforest.stores.addresses import naming
 from distforest.stores.folder import Folder
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from distforest.sources.graph_distances import GraphDistances
     from distforest.sources.source import Floats
 
-    ByRole = dict[Role, Wanted]
+    ByRole = dict[Role, JobInput]
 
 STAGED_INPUTS = "inputs.zarr"
 """Name of the group in a job's folder that holds what workers on all hosts read."""
@@ -147,7 +147,7 @@ class StagedArrays(NamedTuple):
     pair_weight: Floats | None = None
 
 
-def stage_arrays(wanted: Sequence[Wanted], kind: TruthKind, place: StagingPlace) -> StagedArrays:
+def stage_arrays(wanted: Sequence[JobInput], kind: TruthKind, place: StagingPlace) -> StagedArrays:
     """Read, check and stage the inputs that a job wants, and tell what is odd about them.
 
     Parameters
@@ -186,7 +186,7 @@ def stage_arrays(wanted: Sequence[Wanted], kind: TruthKind, place: StagingPlace)
     )
 
 
-def _warn_of_order(wanted: Sequence[Wanted], kind: TruthKind) -> None:
+def _warn_of_order(wanted: Sequence[JobInput], kind: TruthKind) -> None:
     """Warn of rows that have the same names in another order."""
     of_pairs = {Role.PAIRS, Role.PAIR_WEIGHT, *((Role.TRUTH,) if kind == TruthKind.LINKS else ())}
     of_rows = set(Role) - of_pairs - {Role.COSTS, Role.FEATURE_WEIGHTS}
@@ -202,7 +202,7 @@ def _warn_of_order(wanted: Sequence[Wanted], kind: TruthKind) -> None:
 # --- the truth ---------------------------------------------------------------------------------------------
 
 
-def stage_truth(kind: TruthKind, wanted: Sequence[Wanted], place: StagingPlace) -> StagedTruth:
+def stage_truth(kind: TruthKind, wanted: Sequence[JobInput], place: StagingPlace) -> StagedTruth:
     """Read, check and stage the ground truth alone; raises InputError as `stage_arrays`."""
     return _stage_truth(kind, {one.role: one for one in wanted}, place)
 
@@ -229,7 +229,7 @@ def _stage_costed_labels(wanted: ByRole, place: StagingPlace) -> StagedTruth:
     return StagedTruth(truth.kind, *staged, costs=place.array("costs", truth.costs))
 
 
-def _stage_distances(wanted: Wanted, place: StagingPlace) -> StagedTruth:
+def _stage_distances(wanted: JobInput, place: StagingPlace) -> StagedTruth:
     store = open_matrix(wanted.address) if wanted.may_be_sparse else None
     if isinstance(store, SparseStore) and wanted.reading.convert:
         truth = _sparse_graph(store, wanted)
@@ -243,7 +243,7 @@ def _stage_distances(wanted: Wanted, place: StagingPlace) -> StagedTruth:
     return StagedTruth(TruthKind.DISTANCES, distances, None, *known)
 
 
-def _sparse_graph(store: SparseStore, wanted: Wanted) -> Truth:
+def _sparse_graph(store: SparseStore, wanted: JobInput) -> Truth:
     """The distances in a sparse graph; raises InputError with its address."""
     matrix = store.whole()
     try:
@@ -255,7 +255,7 @@ def _sparse_graph(store: SparseStore, wanted: Wanted) -> Truth:
 # --- the rows ----------------------------------------------------------------------------------------------
 
 
-def _stage_rows(wanted: Sequence[Wanted], n_rows: int, weights: Floats | None, place: StagingPlace) -> StagedMatrix:
+def _stage_rows(wanted: Sequence[JobInput], n_rows: int, weights: Floats | None, place: StagingPlace) -> StagedMatrix:
     """Stage the matrix, several side by side, or row numbers where a function needs no objects."""
     if not wanted:
         objects = place.row_numbers(n_rows)
@@ -267,7 +267,7 @@ def _stage_rows(wanted: Sequence[Wanted], n_rows: int, weights: Floats | None, p
     return _stage_matrix(wanted[0], place)
 
 
-def _survey_matrix(wanted: Wanted, n_parts: int, weights: Floats | None) -> StagedMatrix:
+def _survey_matrix(wanted: JobInput, n_parts: int, weights: Floats | None) -> StagedMatrix:
     """Read features that stay where they are; raises InputError if they are sparse."""
     address = wanted.address
     array = open_array(address)
@@ -277,7 +277,7 @@ def _survey_matrix(wanted: Wanted, n_parts: int, weights: Floats | None) -> Stag
     return StagedMatrix(surveyed.staged, address, schema, surveyed)
 
 
-def _side_by_side(wanted: Sequence[Wanted], place: StagingPlace) -> StagedMatrix:
+def _side_by_side(wanted: Sequence[JobInput], place: StagingPlace) -> StagedMatrix:
     """Stage several matrices, and write them side by side into the job's folder."""
     matrices = [_stage_matrix(one, place).staged for one in wanted]
     if len(shapes := sorted({matrix.shape for matrix in matrices})) > 1:
@@ -288,7 +288,7 @@ def _side_by_side(wanted: Sequence[Wanted], place: StagingPlace) -> StagedMatrix
     return StagedMatrix(staged, ", ".join(one.address for one in wanted))
 
 
-def _stage_matrix(wanted: Wanted, place: StagingPlace) -> StagedMatrix:
+def _stage_matrix(wanted: JobInput, place: StagingPlace) -> StagedMatrix:
     """Stage features, similarities or objects; a sparse matrix is written into the job's folder first."""
     address, reading = wanted.address, wanted.reading
     if reading.keep:
@@ -308,7 +308,7 @@ def _stage_matrix(wanted: Wanted, place: StagingPlace) -> StagedMatrix:
 
 
 def _measures(
-    wanted: Wanted, matrix: StagedMatrix, n_side_by_side: int, weights: Floats | None, place: StagingPlace
+    wanted: JobInput, matrix: StagedMatrix, n_side_by_side: int, weights: Floats | None, place: StagingPlace
 ) -> list[Dense] | list[Kernel]:
     """The similarities by which rows are read: a given one, which is square, or built-in ones of features."""
     if wanted.reading not in {SIMILARITIES, DISSIMILARITIES}:
@@ -318,7 +318,7 @@ def _measures(
     return [Dense.of((n_rows, n_columns // n_side_by_side), measure)]
 
 
-def _kernel(wanted: WantedKernel, matrix: StagedMatrix, weights: Floats | None, place: StagingPlace) -> Kernel:
+def _kernel(wanted: GivenKernel, matrix: StagedMatrix, weights: Floats | None, place: StagingPlace) -> Kernel:
     """A built-in similarity of staged features."""
     assert isinstance(matrix.staged, Staged)  # noqa: S101  (such features are never sparse)
     with matrix.staged.watched(place.scratch) as features:

@@ -20,7 +20,7 @@ from distforest.errors import DistforestWarning, InputError
 from distforest.forest import scoring
 from distforest.forest.proximities import proximity
 from distforest.forest.sealed.artifact import open_forest
-from distforest.jobs import outline
+from distforest.jobs import outline, preview
 from distforest.jobs.cluster import Here
 from distforest.jobs.scratch_room import HostWorkers
 from distforest.jobs.spec import Spec
@@ -343,6 +343,19 @@ def test_validate_projects_the_memory(spec):
     assert 0 < preview["projected_bytes"] < 1 << 30
     assert preview["inputs"]["input.features"]["shape"] == [30, 3]
     assert "1.0 GiB" in run("validate", spec)[1]
+
+
+@pytest.mark.filterwarnings("default")
+def test_validate_reports_what_checks_find_and_stages_nothing(spec, tmp_path, monkeypatch):
+    amounts = np.arange(30) * 1.5
+    write_array(f"{tmp_path}/amounts.zarr", "y", amounts.shape, amounts.dtype, [amounts])
+    truth = f'distances = {{ kind = "labels", values = "{tmp_path}/amounts.zarr/y" }}'
+    spec.write_text(re.sub("distances = .*", truth, spec.read_text()) + f'[run]\nscratch = "{tmp_path}/scratch"\n')
+    code, found = run_json("validate", spec)
+    assert (code, [told.partition(" ")[0] for told in found["preview"]["told"]]) == (0, ["DF007"])
+    assert not list((tmp_path / "scratch").glob("*.npy"))
+    monkeypatch.setattr(preview, "CHECKED_BYTES", 0)
+    assert run_json("validate", spec)[1]["preview"]["told"] == []
 
 
 def test_validate_strict_names_every_missing_input(spec):

@@ -16,7 +16,7 @@ from distforest.growth.parameters import complete
 from distforest.growth.problem import Data, Problem
 from distforest.jobs import plan
 from distforest.jobs.inputs import Inputs
-from distforest.jobs.passes_chosen import WorkerRoom, budget_of, exceeds
+from distforest.jobs.plan import WorkerRoom, budget_of, exceeds
 from distforest.sources.arrays import map_of, write_array
 from distforest.sources.row_kinds import Features
 from distforest.sources.schema import ColumnKind, FeatureColumn, Schema

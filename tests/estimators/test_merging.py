@@ -131,7 +131,7 @@ def test_scores_out_of_bag_are_those_of_all_trees() -> None:
         (lambda: [seeded(0), seeded(1, rows=X + 1)], ("data_sha256",)),
         (lambda: [seeded(0), seeded(1, truth=Y[::-1])], ("data_sha256",)),
         (lambda: [seeded(0), seeded(1, rows=X[:, :3])], ("'n_columns': 4", "'n_columns': 3")),
-        (lambda: [seeded(0), weighted(1, EVEN)], ("sample weights", "without")),
+        (lambda: [seeded(0), weighted(1, EVEN)], ("sample weights",)),
         (lambda: [weighted(0, EVEN), weighted(1, EVEN + 1)], ("other sample weights",)),
         (lambda: [seeded(0), seeded(1, truth=Y + 1)], ("classes", [0, 1, 2], [1, 2, 3])),
     ],

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from distforest.errors import ArtifactError
 from distforest.forest.forest import Forest
-from distforest.forest.leaves import ClassCounts, LeafDistances, Means, Members, group, leaves_per_tree
+from distforest.forest.leaves import ClassCounts, Means
+from distforest.forest.members import LeafDistances, Members, group, leaves_per_tree
 from distforest.forest.node_sums import class_counts_of
 from distforest.sources.truth import TruthKind
 from tests import samples

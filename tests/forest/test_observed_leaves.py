@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from distforest.errors import ArtifactError
 from distforest.forest import scoring
 from distforest.forest.held_nodes import HeldNodes, OfOneRow
-from distforest.forest.leaves import LeafTable, Members
+from distforest.forest.leaves import LeafTable
+from distforest.forest.members import Members
 from distforest.forest.observed_leaves import (
     ObservedLeafDistances,
     ObservedMembers,

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import ArtifactError
+from distforest.forest.block_walks import BLOCK_ROWS
 from distforest.forest.forest import NODE_ARRAYS
-from distforest.forest.sparse_walks import BLOCK_ROWS
 from distforest.forest.table import NodeTable, route, route_levels
 from distforest.sources.arrays import ArraySource
 from distforest.sources.kernels import KernelSource

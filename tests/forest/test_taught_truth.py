@@ -11,7 +11,7 @@ import scipy.sparse
 from distforest import SMERF, Distances, Embedding, Graph, Labels, Targets
 from distforest.errors import InputError
 from distforest.forest import scoring, taught_truth
-from distforest.forest.leaves import LeafDistances, Members
+from distforest.forest.members import LeafDistances, Members
 from distforest.forest.taught_truth import check_own_distances
 from distforest.sources import graph_distances
 from tests.messages import naming

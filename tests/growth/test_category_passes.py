@@ -15,7 +15,7 @@ from distforest.growth.cuts.criteria import Gini, Variance
 from distforest.growth.cuts.table_sums import TableSums
 from distforest.growth.passes import Passes
 from distforest.growth.problem import Data
-from distforest.growth.row_room import TableRoom
+from distforest.growth.row_room import RowRoom
 from distforest.growth.sample_weights import Draws, SampleWeights
 from distforest.sources.row_kinds import Features
 from distforest.sources.truth import TruthKind
@@ -80,7 +80,7 @@ def test_a_column_may_have_as_many_categories_as_a_code(tmp_path: Path, kind: st
 def test_columns_are_summed_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int) -> None:
     data, given = data_of("five labels", 300, seed=3, holes=0.1), {**BINNED, "max_features": 6, "max_depth": 5}
     passes, asked = Passes(tmp_path, 1, 50), list[int]()
-    monkeypatch.setattr(TableRoom, "held", lambda *_: held)
+    monkeypatch.setattr(RowRoom, "held", lambda *_: held)
     zeros = TableSums.zeros
 
     def noted(criterion: Gini | Variance, columns: np.ndarray, n_categories: np.ndarray) -> TableSums:

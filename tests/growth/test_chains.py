@@ -44,6 +44,12 @@ FEW = settings(max_examples=tries(30))
 TREES = np.array([1, 6])
 
 
+def room_for(n_nodes: int) -> ChainLinks:
+    """Room for the nodes of chains."""
+    left, right = np.empty((2, n_nodes), np.int32)
+    return ChainLinks(left, right, np.empty((n_nodes, 2), np.int32))
+
+
 @dataclass(frozen=True)
 class Case:
     """Similarities, by several measures side by side, classes and their weights, weights of rows, and parameters."""
@@ -276,7 +282,7 @@ def test_of_candidates_that_gain_nothing_the_first_is_chosen(seed: int) -> None:
 
 def test_a_chain_is_the_one_of_the_picture() -> None:
     """Node 7 has exemplars 40, 10, 30 and 20, its chain goes on at 9, and its children begin at 50."""
-    links = ChainLinks.room(6)
+    links = room_for(6)
     exemplars = np.array([40, 10, 30, 20], np.int32)
     link_exemplars(np.array([0, 4]), exemplars, np.array([9]), np.array([50]), links)
     compared = {"1|2": 0, "1|3": 9, "2|3": 10, "1|4": 11, "2|4": 12, "3|4": 13}
@@ -301,7 +307,7 @@ def test_chains_of_any_lengths_lead_to_the_child_of_the_nearest(sizes: list[int]
     exemplars = np.arange(offset[-1], dtype=np.int32)
     n_nodes = [size * (size - 1) // 2 for size in sizes]
     further, first = (np.array([base * (node + 1) for node in range(len(sizes))]) for base in (1000, 100_000))
-    links = ChainLinks.room(sum(n_nodes))
+    links = room_for(sum(n_nodes))
     link_exemplars(offset, exemplars, further, first, links)
     begin = 0
     for node, size in enumerate(sizes):

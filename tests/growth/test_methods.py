@@ -17,7 +17,7 @@ from distforest.growth.draws.columns import Axis, Oblique
 from distforest.growth.draws.objects import TwoObjects
 from distforest.growth.methods import METHODS, n_candidates, problem, sampling
 from distforest.growth.parameters import complete
-from distforest.growth.problem import Sampling
+from distforest.growth.problem import Sampling, put_together
 from distforest.jobs import plan
 from distforest.jobs.train import fit_here
 from distforest.sources.arrays import ArraySource
@@ -295,3 +295,15 @@ def test_an_object_of_which_nothing_is_observed_stays_at_the_root() -> None:
 def test_a_name_of_other_packages_leads_to_ours(said: str, ours: str) -> None:
     with pytest.raises(InputError, match=naming(repr(said), repr(ours))):
         complete(METHODS["smerf"].parameters, {said: 5})
+
+
+def test_parts_are_put_together_and_none_of_their_arrays_is_held_twice() -> None:
+    parts = [{"left": np.array([1, 2]), "gain": np.array([0.5])}, {"left": np.array([3]), "gain": np.array([0.25])}]
+    found = put_together(parts, ["left", "gain"])
+    assert {name: array.tolist() for name, array in found.items()} == {"left": [1, 2, 3], "gain": [0.5, 0.25]}
+    assert parts == [{}, {}]
+
+
+def test_one_part_is_not_copied() -> None:
+    own = np.arange(3)
+    assert put_together([{"left": own}], ["left"])["left"] is own

@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import InputError
-from distforest.forest.table import NodeTable, route
 from distforest.growth import problem as problem_of_rows
 from distforest.growth.cuts.criteria import Gini, Variance
 from distforest.growth.cuts.sums import NodeSums, RowBlock
@@ -102,14 +101,6 @@ def test_passes_grow_the_forest_of_memory_to_the_bit(
     assert not list(tmp_path.iterdir()), "rows on disk outlive their tree"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_three_budgets_give_one_digest(tmp_path: Path, kind: str) -> None:
-    data = data_of(kind, 700, seed=5, holes=0.1)
-    digests = {binned_digest(data, Passes(tmp_path, budget)) for budget in (4_000, 20_000, 1 << 20)}
-    assert digests == {binned_digest(data)}
-
-
 def test_rows_that_a_killed_process_has_left_are_removed(tmp_path: Path) -> None:
     for name in ("rows-left", "rows-locked", "rows-young", "others"):
         (tmp_path / name).mkdir()
@@ -134,16 +125,6 @@ def test_a_node_by_sums_is_cut_as_in_memory(tmp_path: Path, kind: str, holes: fl
     assert list(by_sums) == list(in_memory)
     for name, values in in_memory.items():
         np.testing.assert_array_equal(by_sums[name], values, err_msg=name)
-
-
-@pytest.mark.slow
-def test_rows_walk_to_the_leaves_in_which_they_grew(tmp_path: Path) -> None:
-    """Passes write leaves down where rows grow, by codes; features lead to the same ones."""
-    data = data_of("labels", 400, seed=2, holes=0.2)
-    grown = binned(data, Passes(tmp_path, 900)).grow(np.arange(2))
-    table = NodeTable(**{name: array for name, array in grown.items() if name in NodeTable.__dataclass_fields__})
-    walked = route(table, data.source(), np.arange(400, dtype=np.int32))
-    np.testing.assert_array_equal(walked, grown["leaves"])
 
 
 def test_features_are_not_read_again_if_no_row_is_out_of_bag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

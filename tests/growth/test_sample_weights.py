@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,7 +12,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from distforest.errors import InputError
-from distforest.growth.methods import METHODS, problem, sampling, weights_of_rows
+from distforest.growth.methods import METHODS, sampling, weights_of_rows
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Sampling
 from distforest.growth.sample_weights import (
@@ -24,10 +23,10 @@ from distforest.growth.sample_weights import (
     Bounds,
     Draws,
     SampleWeights,
+    least,
 )
 from distforest.sources.truth import TruthKind
 from distforest.sources.weights import checked_weights
-from tests import samples
 from tests.messages import naming
 from tests.reference import naive
 
@@ -142,9 +141,9 @@ def test_the_least_numbers_are_weights_like_others() -> None:
 
 def test_limits_count_rows() -> None:
     whole, parts = SampleWeights(np.array([3, 1], np.int32)), SampleWeights(np.array([900, 1100], np.int32), 1024)
-    assert [whole.least(n, 3) for n in (2, 5)] == [2, 5]
-    assert [parts.least(n, 3) for n in (2, 3)] == [1, 3072]
-    assert [parts.least(n, 2) for n in (1, 2)] == [1, 2048]
+    assert [least(whole.unit, n, 3) for n in (2, 5)] == [2, 5]
+    assert [least(parts.unit, n, 3) for n in (2, 3)] == [1, 3072]
+    assert [least(parts.unit, n, 2) for n in (1, 2)] == [1, 2048]
 
 
 @pytest.mark.filterwarnings("error")
@@ -182,9 +181,3 @@ def test_all_objects_must_vote_if_the_nearest_does() -> None:
     params = params_of("simforest", voting="nearest")
     with pytest.raises(InputError, match="voting='nearest'"):
         weights_of_rows(params, TruthKind.LABELS, np.array([0, 1], np.int32), ["a", "b"], np.array([0.0, 1.0]))
-
-
-def test_a_method_without_weights_refuses_them() -> None:
-    data = replace(samples.data_of("urerf"), sample_weights=SampleWeights(np.ones(samples.N_ROWS, np.int32)))
-    with pytest.raises(InputError, match=naming("isolation", "sample_weight")):
-        problem(replace(METHODS["isolation"], weighs_rows=False), data, params_of("isolation"), 0)

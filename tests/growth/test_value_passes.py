@@ -50,7 +50,6 @@ CLUSTERS: dict[str, dict[str, Any]] = {
     "two means of single columns": {**BEST, "criterion": "two_means", "feature_combinations": 1.0, "max_features": 6},
     "a mixture": {**BEST, "criterion": "mclust_bic", "min_samples_split": 100},
 }
-BUDGETS = (1, 6_000, 1 << 20)
 
 
 def data_of(kind: TruthKind, n_rows: int, seed: int, holes: float = 0.0, weights: np.ndarray | None = None) -> Data:
@@ -97,7 +96,7 @@ def check_one_digest(data: Data, passes: Passes, how: dict[str, Any]) -> None:
 @given(
     kind=st.sampled_from([TruthKind.LABELS, TruthKind.TARGETS, TruthKind.EMBEDDING]),
     how=st.sampled_from(sorted(TAUGHT)),
-    n_rows=st.integers(2, 60),
+    n_rows=st.integers(2, 200),
     seed=st.integers(0, 999),
     holes=st.sampled_from([0.0, 0.3, 0.9]),
     budget=st.sampled_from([1, 5_000, 20_000, 1 << 20]),
@@ -186,24 +185,6 @@ def weights_of(n_rows: int, seed: int) -> np.ndarray:
     weights = np.random.default_rng(seed).integers(0, 4, n_rows).astype(float)
     weights[0] = 1.0
     return weights
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("holes", [0.0, 0.1])
-@pytest.mark.parametrize("how", CLUSTERS)
-def test_three_budgets_give_one_digest_of_clusters(tmp_path: Path, how: str, holes: float) -> None:
-    data = data_of(TruthKind.NOTHING, 250, 5, holes)
-    digests = {digest_of(data, Passes(tmp_path, budget), **CLUSTERS[how]) for budget in BUDGETS}
-    assert digests == {digest_of(data, **CLUSTERS[how])}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", [TruthKind.LABELS, TruthKind.TARGETS])
-@pytest.mark.parametrize("how", TAUGHT)
-def test_three_budgets_give_one_digest_of_exact_values(tmp_path: Path, kind: TruthKind, how: str) -> None:
-    data = data_of(kind, 200, 5, 0.1)
-    digests = {digest_of(data, Passes(tmp_path, budget), **TAUGHT[how]) for budget in BUDGETS}
-    assert digests == {digest_of(data, **TAUGHT[how])}
 
 
 def test_features_in_a_file_are_read_as_those_in_memory(tmp_path: Path) -> None:
@@ -301,7 +282,7 @@ def test_a_large_node_holds_as_many_candidates_as_its_budget() -> None:
     assert room.held(1, 1_000) == 1
     assert room.held(1 << 30, 1_000) == 5
     rows = room.most_rows(1 << 20)
-    spent = rows * room.bytes_of_large
-    assert spent <= (1 << 20) * 7 // 8 < spent + room.bytes_of_large
+    of_large = room.searched_bytes + room.truth_bytes + room.candidate_bytes
+    assert rows * of_large <= (1 << 20) * 7 // 8 < (rows + 1) * of_large
     assert room.held(1 << 20, rows) == 1
     assert room.held(1 << 20, rows // 2) > 1

@@ -169,7 +169,7 @@ def test_what_cannot_be_asked_is_refused(place: str) -> None:
     spec = Spec.from_dict(table_of(place, "named", {"objects": f"{place}/data.zarr/X"}))
     assert functions_of(spec) == {"input.distances.function": f"{__name__}:apart"}
     assert addresses_of(spec)["input.distances.objects"] == f"{place}/data.zarr/X"
-    assert preview(spec).n_rows == N
+    assert preview(spec).size.n_rows == N
     assert Spec.from_json(spec.to_json()) == spec
     with pytest.raises(SpecError, match=naming("input.distances", f"{__name__}:nothing")):
         run_table(table_of(place, "missing", {"function": f"{__name__}:nothing"}))
@@ -195,5 +195,5 @@ def test_distances_that_are_asked_are_in_memory(place: str) -> None:
     table = table_of(place, "many", {}, min_samples_leaf=50)
     table["input"]["features"] = f"{place}/data.zarr/many"
     seen = preview(Spec.from_dict(table), 2 << 30)
-    assert seen.plan.rows_budget is None  # no passes over what is not on disk
+    assert seen.size.rows_budget is None  # no passes over what is not on disk
     assert seen.least_bytes > 4 * 40_000**2

@@ -10,7 +10,7 @@ import pytest
 
 from distforest.errors import InputError, MemoryLimitError
 from distforest.growth.passes import StoredRows
-from distforest.growth.row_room import NO_LIMIT, CategorySizes, RowRoom, TableRoom
+from distforest.growth.row_room import NO_LIMIT, CategorySizes, RowRoom
 from distforest.jobs.cluster import Here
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.plan import Size, check_memory, projected_bytes, within
@@ -128,10 +128,10 @@ def test_parts_over_categories_are_planned(tmp_path: Path) -> None:
     run, needed = {"parts": 4, "workers": 4, "memory_limit": "4GiB"}, list[int]()
     for name, n_categories in (("few", (0, 0, 0, 0, 30)), ("many", (30,))):
         large_categories(tmp_path / name, n_categories)
-        plan, n = preview(spec_in(tmp_path / name, "forest", max_bins=256, run=run)).plan, 10 if name == "few" else 50
-        assert plan.n_parts == 4
-        assert plan.part_bytes == N_LARGE * (50 + 4 * n + 4) // 4
-        needed.append(plan.projected_bytes)
+        seen, n = preview(spec_in(tmp_path / name, "forest", max_bins=256, run=run)), 10 if name == "few" else 50
+        assert seen.size.n_parts == 4
+        assert seen.size.part_bytes == N_LARGE * (50 + 4 * n + 4) // 4
+        needed.append(seen.plan.projected_bytes)
     assert needed == sorted(needed)
 
 
@@ -146,18 +146,17 @@ def large_categories(folder: Path, n_categories: tuple[int, ...], n_rows: int = 
 def test_passes_are_chosen_where_not_even_one_tree_fits(tmp_path: Path, how: dict[str, Any]) -> None:
     large_categories(tmp_path, (0, 0, 0, 0, 30))
     seen = preview(spec_in(tmp_path, "forest", **how, **FEW_NODES, run={"memory_limit": "1GiB"}))
-    assert seen.plan.rows_budget is not None
+    assert seen.size.rows_budget is not None
     assert seen.plan.projected_bytes <= 1 << 30
-    assert seen.plan.read_bytes > N_LARGE * 50 * 4
     codes = N_LARGE * (50 + 4 * 10) if how else 0
     assert seen.scratch.passes > codes
-    assert preview(spec_in(tmp_path, "forest", **how, run={"memory_limit": "40GiB"})).plan.rows_budget is None
+    assert preview(spec_in(tmp_path, "forest", **how, run={"memory_limit": "40GiB"})).size.rows_budget is None
 
 
 def test_clusters_over_categories_do_not_grow_by_passes(tmp_path: Path) -> None:
     large_categories(tmp_path, (0, 0, 0, 0, 30))
     seen = preview(spec_in(tmp_path, "forest", method="urerf", **FEW_NODES, run={"memory_limit": "1GiB"}))
-    assert seen.plan.rows_budget is None
+    assert seen.size.rows_budget is None
     assert seen.cure == ""
 
 
@@ -168,7 +167,7 @@ def test_what_is_planned_is_what_a_worker_finds(tmp_path: Path, how: dict[str, A
     spec = spec_in(tmp_path, "forest", **how)
     inputs = replace(stage_inputs(spec, f"{tmp_path}/job"), rows_budget=1 << 20)
     found, sizes = size_of(inputs.problem()), CategorySizes(2, 200, 2)
-    expected = TableRoom(5, 4, 2, sizes) if how else RowRoom(5, 4, 2, categories=sizes)
+    expected = RowRoom(5, 4, 2, sizes, in_bins=bool(how))
     assert (found.room, found.categories) == (expected, sizes)
 
 
@@ -195,7 +194,7 @@ def test_what_passes_write_is_foreseen(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_sums_that_do_not_fit_are_refused() -> None:
     """The sums over a column of 65,536 categories by 1,000 classes take 250 MiB, and orders of these 1 GiB."""
-    few, many = (TableRoom(50, 4, 7, CategorySizes(10, 1 << 16, n)) for n in (2, 1000))
+    few, many = (RowRoom(50, 4, 7, CategorySizes(10, 1 << 16, n), in_bins=True) for n in (2, 1000))
     size = Size(N_LARGE, 2, 800 << 20, 16 << 20, 7, dense=False, n_drawn=2_528_483, most_leaves=9_999, room=few)
     assert few.most_rows(100 << 20) == NO_LIMIT
     assert many.most_rows(1 << 30) == 0
@@ -211,7 +210,7 @@ def test_sums_that_do_not_fit_are_refused() -> None:
 def test_no_rank_of_each_candidate_is_planned_for_rows_in_bins(tmp_path: Path) -> None:
     """Rows are merged before categories are put in order, so more candidates take no more bytes of a row."""
     sizes = CategorySizes(25, 40, 2)
-    few, many = (TableRoom(50, 4, width, sizes) for width in (7, 50))
+    few, many = (RowRoom(50, 4, width, sizes, in_bins=True) for width in (7, 50))
     assert few.bytes_in_memory == many.bytes_in_memory == 299
     large_categories(tmp_path, (0, 30))
     run = {"parts": 4, "workers": 4, "memory_limit": "40GiB"}
@@ -223,7 +222,7 @@ def test_no_rank_of_each_candidate_is_planned_for_rows_in_bins(tmp_path: Path) -
 
 
 def test_more_columns_are_summed_at_once_with_a_larger_budget() -> None:
-    room = TableRoom(50, 4, 7, CategorySizes(10, 1 << 16, 10))
+    room = RowRoom(50, 4, 7, CategorySizes(10, 1 << 16, 10), in_bins=True)
     held = [room.held(budget << 20, 1_000_000) for budget in (16, 90, 100, 200)]
     assert held == sorted(held)
     assert (held[0], held[-1]) == (1, 7)

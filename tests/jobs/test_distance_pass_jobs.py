@@ -92,14 +92,12 @@ def test_passes_are_chosen_where_the_matrix_does_not_fit(tmp_path: Path) -> None
     large_distances(tmp_path)
     params = {"n_estimators": 10, "min_samples_leaf": 20}
     seen = preview(spec_in(tmp_path, "forest", memory_limit="1.5GiB", max_bytes=7 << 30, params=params))
-    assert seen.plan.rows_budget is not None
-    assert 1 << 29 < seen.plan.rows_budget < seen.plan.projected_bytes <= 3 << 29
-    assert seen.plan.n_passes <= 8
-    assert seen.plan.read_bytes == len(seen.plan.tasks) * seen.plan.n_passes * LARGE.truth_bytes
+    assert seen.size.rows_budget is not None
+    assert 1 << 29 < seen.size.rows_budget < seen.plan.projected_bytes <= 3 << 29
     told = dict(previewed(seen, ScratchFolder(tmp_path)).lines)["distances"]
-    assert f"in memory at once for each task; about {seen.plan.n_passes} passes for each task" in told
+    assert told.endswith("in memory at once for each task")
     in_memory = preview(spec_in(tmp_path, "forest", memory_limit="16GiB", max_bytes=7 << 30, params=params))
-    assert (in_memory.plan.rows_budget, in_memory.plan.n_passes) == (None, 0)
+    assert in_memory.size.rows_budget is None
 
 
 def test_leaves_that_do_not_fit_are_foreseen(tmp_path: Path) -> None:
@@ -107,7 +105,7 @@ def test_leaves_that_do_not_fit_are_foreseen(tmp_path: Path) -> None:
     large_distances(tmp_path)
     full = {"n_estimators": 1, "min_samples_leaf": 1}
     seen = preview(spec_in(tmp_path, "forest", memory_limit="1.5GiB", max_bytes=7 << 30, params=full))
-    assert seen.plan.rows_budget is None
+    assert seen.size.rows_budget is None
     with pytest.raises(MemoryLimitError, match=naming("1,536 MiB", "passes", "`min_samples_leaf`", "`max_depth`")):
         check_memory(seen.least_bytes, seen.memory_limit, seen.cure)
 
@@ -130,7 +128,6 @@ def test_trees_of_small_samples_share_their_passes() -> None:
     sized = within(replace(LARGE, n_drawn=1_000, most_leaves=500, n_trees=1_000), 3 << 29, None, 1)
     assert sized is not None
     assert sized.lockstep >= 15
-    assert sized.n_passes(sized.lockstep) == 2
 
 
 def test_unobserved_distances_are_refused_before_anything_grows(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,7 +115,7 @@ def test_the_preview_knows_the_size(place: str) -> None:
     assert size.link_bytes > 0
     assert not size.dense
     seen = preview(spec)
-    assert seen.n_rows == N
+    assert seen.size.n_rows == N
     # without loops every link is stored, so metadata tell the size to the byte
     assert plan(size, (), 4, None, 1).projected_bytes == seen.plan.projected_bytes
 

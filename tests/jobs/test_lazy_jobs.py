@@ -234,7 +234,7 @@ def test_no_task_asks_for_what_another_has_asked(
     answer: str, remembers: bool, place: str, sealed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 1000)
-    monkeypatch.setattr("distforest.jobs.routed_objects.ROUTED_ROWS", 16)
+    monkeypatch.setattr("distforest.jobs.score.ROUTED_ROWS", 16)
     pairs = write(place, "pairs", PAIRS) if answer == "pairs" else None
     matrix, near = write(place, "matrix", DISTANCES[SOME]), write(place, "near", DISTANCES[35:130])
     n_neighbors = 3 if answer == "neighbors" else 10
@@ -266,7 +266,7 @@ def test_no_task_asks_for_what_another_has_asked(
 @pytest.mark.parametrize("truth", ["labels", "targets"])
 def test_objects_that_vote_are_asked_about_once(truth: str, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 1000)
-    monkeypatch.setattr("distforest.jobs.routed_objects.ROUTED_ROWS", 16)
+    monkeypatch.setattr("distforest.jobs.score.ROUTED_ROWS", 16)
     spec = job(place, "voting")
     params = {"n_estimators": 8, "n_landmarks": 0.1, "voting": "nearest", "min_samples_leaf": 8}
     input_ = replace(spec.input, addresses={truth: spec.input.addresses["labels"]})
@@ -437,7 +437,7 @@ def test_a_state_without_content_goes_without_a_ledger(place: str) -> None:
     named = f"{__name__}:LOCKED"
     done = run(job(place, "each", function=named, share="worker"))
     assert done.digest == run(job(place, "plain")).digest
-    with pytest.raises(InputError, match=naming("lock", "'self.lock'")):
+    with pytest.raises(InputError, match=naming("Locked", "found lock")):
         run(job(place, "all", function=named))
 
 

@@ -143,21 +143,20 @@ def test_a_fit_that_was_taken_for_dead_is_refused_at_the_seal(
     home: Home, output: str, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """Its process was frozen, another one has come, and it wakes."""
-    inputs, other, merged = home.inputs(), home.inputs(seed=2), merge._merged
+    inputs, other, check = home.inputs(), home.inputs(seed=2), merge.check_written
     usurper = Claim(output, "the usurper")
 
-    def frozen(*given: Any) -> Any:
-        monkeypatch.setattr(merge, "_merged", merged)
-        answers = merged(*given)
+    def frozen(*given: Any) -> None:
+        monkeypatch.setattr(merge, "check_written", check)
+        check(*given)
         Folder(f"{output}.job").discard(CLAIM)
         if how == "it owns the output":
             usurper.take()
         else:
             Folder(output).remove()  # on a store without renaming, what was begun there
             fitted(other, output)
-        return answers
 
-    monkeypatch.setattr(merge, "_merged", frozen)
+    monkeypatch.setattr(merge, "check_written", frozen)
     whose = "the usurper" if how == "it owns the output" else "another job"
     with pytest.raises(InputError, match=naming(output, whose)):
         fitted(inputs, output)

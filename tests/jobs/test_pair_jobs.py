@@ -298,7 +298,7 @@ def test_questions_that_cannot_be_answered_leave_nothing(
 # --- faults -----------------------------------------------------------------------------------------------
 
 MISFITS: dict[str, tuple[str, dict[str, str], tuple[object, ...]]] = {
-    "labels": ("labels", {"labels": "few"}, ("input: ", "45 points", 44, "points.zarr/few")),
+    "labels": ("labels", {"labels": "few"}, ("input: ", 45, 44, "points.zarr/few")),
     "similar": ("links", {"similar": "short"}, ("input.pairs: ", "points.zarr/pairs", (299, 2), (300, 2))),
     "floats": ("links", {"pairs": "floats"}, ("input.pairs: ", "points.zarr/floats", "float64")),
     "triples": ("links", {"pairs": "triples"}, ("input.pairs: ", "points.zarr/triples", (300, 3))),
@@ -322,7 +322,7 @@ def test_inputs_that_do_not_go_together_are_told_by_the_preview_and_by_the_job(
     ("changed", "named"),
     [
         ({"pairs": "beyond"}, ("pairs: ", "0..44", 45, "pair 14")),
-        ({"pairs": "twice"}, ("pairs: ", "point 0", "pair 0", 299)),
+        ({"pairs": "twice"}, ("pairs: ", "point 0", "pair 0")),
         ({"similar": "maybe"}, ("similar: ", "True", "False", [0, 1, 2])),
         ({"similar": "ones"}, ("pairs", "only similar")),
         ({"features": "large"}, ("features", "1.70141e+38", "3e+38")),
@@ -378,15 +378,7 @@ def test_the_preview_plans_as_the_staged_job(store: Path, tmp_path: Path, method
     spec = spec_of(store, tmp_path, "links", method, run={"workers": 2, "threads_per_worker": 2})
     staged, seen = size_of(stage_inputs(spec, f"{tmp_path}/job").problem()), preview(spec)
     assert seen.plan.tasks == plan(staged, (), 4, None, 2).tasks
-    assert seen.n_trees == N_TREES
-
-
-def test_a_spec_survives_json(store: Path, tmp_path: Path) -> None:
-    for method in METHODS:
-        for taught in TAUGHT:
-            spec = spec_of(store, tmp_path, taught, method)
-            assert Spec.from_json(spec.to_json()) == spec
-            assert re.search(r'"pairs"', spec.to_json()) or taught == "labels"
+    assert seen.size.n_trees == N_TREES
 
 
 @pytest.mark.parametrize("method", ["rfd", "treerank"])

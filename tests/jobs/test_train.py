@@ -9,7 +9,9 @@ import re
 import signal
 import sys
 import threading
+import time
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -36,7 +38,7 @@ from distforest.growth.problem import Problem
 from distforest.jobs import able_workers, merge, on_dask, shared_folders, train, worker_start
 from distforest.jobs.cluster import Here, Work
 from distforest.jobs.inputs import Inputs, forget_job
-from distforest.jobs.on_dask import Fetched, OnDask, local_cluster
+from distforest.jobs.on_dask import FIRST_TASKS, Fetched, OnDask, local_cluster
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.shards import Receipt, committed_shards
@@ -475,34 +477,39 @@ def run_at_the_gate(name: str) -> None:
     """A task on a worker in a thread of this process."""
     assert GATE.wait(60)
     RAN.append(name)
+    time.sleep(0.02)
 
 
 @pytest.mark.cluster
-def test_the_scheduler_queues_all_tasks_and_runs_the_short_ones_first() -> None:
-    """A job of many tasks is under way; another one has a short task, and a longer one of a higher priority."""
+def test_the_scheduler_runs_short_tasks_first_then_a_higher_priority_then_the_job_that_has_had_least() -> None:
+    """A job of long tasks is under way; four others come, while a worker with one thread is busy with the first."""
     GATE.clear()
     RAN.clear()
     with (
         dask.config.set({"distributed.worker.preload": [], "distributed.scheduler.worker-saturation": 1.0}),
         LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0") as one,
         Client(one, set_as_default=False) as client,
-        ThreadPoolExecutor(3) as jobs,
+        ThreadPoolExecutor(4) as jobs,
     ):
         scheduler = one.scheduler
 
         def submit(cluster: OnDask, name: str, n_tasks: int, work: Work) -> None:
             before = len(scheduler.tasks)
             running = jobs.submit(cluster.each, run_at_the_gate, [name] * n_tasks, work)
-            until(lambda: running.done() or len(scheduler.tasks) == before + n_tasks, 30.0)
+            until(lambda: running.done() or len(scheduler.tasks) == before + min(n_tasks, FIRST_TASKS), 30.0)
             assert not running.done(), running.exception()
 
-        submit(OnDask(client, "old", method="smerf"), "old", 20, Work("grow"))
-        assert len(scheduler.queued) == 19
-        submit(OnDask(client, "new", method="rfd", priority=1.0), "urgent", 1, Work("grow"))
+        old = OnDask(client, "old", method="smerf", seconds={"a worker that has left": 60.0})
+        submit(old, "old", 20, Work("grow"))
+        submit(OnDask(client, "urgent", method="rfd", priority=1.0), "urgent", 1, Work("grow"))
+        submit(OnDask(client, "new", method="rfd"), "new", 6, Work("grow"))
         submit(OnDask(client, "new", method="rfd"), "short", 1, Work("survey", first=True))
         assert {"smerf-grow", "rfd-grow", "rfd-survey"} <= set(scheduler.task_prefixes)
         GATE.set()
-    assert ["old", "short", "urgent", *["old"] * 19] == RAN
+        until(lambda: len(scheduler.queued) > 10, 30.0)  # an autoscaler sees what waits
+    assert RAN[:5] == ["old", "short", "urgent", "new", "new"]
+    assert Counter(RAN) == {"old": 20, "short": 1, "urgent": 1, "new": 6}
+    assert 60.0 < sum(old.seconds.values()) < 80.0
 
 
 @pytest.mark.cluster

@@ -256,35 +256,6 @@ def test_parameters_that_do_not_go_together_are_told_before_the_screen(
         URerF(criterion="mclust_bic").fit(X)
 
 
-def test_a_truth_is_no_input_of_a_forest_that_is_taught_nothing(store: Path, tmp_path: Path) -> None:
-    table = spec_of(store, tmp_path).to_dict()
-    table["input"] = {"features": f"{store}/X", "distances": f"{store}/X"}
-    with pytest.raises(SpecError, match=naming("input.distances: ", "'features', 'feature_weights'")):
-        Spec.from_dict(table)
-
-
-def test_none_is_said_by_a_word_as_toml_has_none_for_it(store: Path, tmp_path: Path) -> None:
-    spec = spec_of(store, tmp_path, feature_weights="none", max_samples="none", max_features="none")
-    assert {name: spec.params[name] for name in ("feature_weights", "max_samples", "max_features")} == {
-        "feature_weights": None,
-        "max_samples": None,
-        "max_features": None,
-    }
-    done = run(spec, Here(1))
-    own = URerF(
-        N_TREES, min_samples_split=20, feature_weights=None, max_samples=None, max_features=None, random_state=5
-    )
-    assert done.digest == own.fit(X).digest_
-    with pytest.raises(SpecError, match=naming("params.splitter: ", "'best' or 'random'", "'none'")):
-        spec_of(store, tmp_path, splitter="none")
-
-
-def test_a_spec_survives_json_with_its_weights(store: Path, tmp_path: Path) -> None:
-    for weights in (None, "weights"):
-        spec = spec_of(store, tmp_path, weights=weights)
-        assert Spec.from_json(spec.to_json()) == spec
-
-
 def test_paths_are_written_from_the_root_for_workers_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     table = spec_of(Path("a.zarr"), Path(), weights="weights").to_dict()

@@ -22,7 +22,7 @@ from distforest.jobs.cluster import Here
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.merge import LayoutTask, lay_out
 from distforest.jobs.on_dask import OnDask
-from distforest.jobs.screening import BlockTask, OnHosts, screen_block
+from distforest.jobs.screening import BlockTask, ScreenedMatrix, screen_block
 from distforest.jobs.shards import Receipt, grown_by, told_of_versions
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
@@ -54,7 +54,16 @@ def work_of(inputs: Inputs, spec: Spec, growth: int, kind: str) -> Any:
     if kind == "screen":
         assert isinstance(inputs.matrix, Staged)
         features = tuple(range(4))
-        return screen_block(BlockTask(OnHosts(inputs.matrix, inputs.scratch), 3, features, features, False, growth))
+        return screen_block(
+            BlockTask(
+                ScreenedMatrix(inputs.matrix, inputs.matrix.shape, (), inputs.scratch),
+                3,
+                features,
+                features,
+                False,
+                growth,
+            )
+        )
     return lead(LeadTask(spec, shards.address, "job", Claim(spec.output, "a test"), growth))
 
 

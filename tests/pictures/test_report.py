@@ -26,7 +26,6 @@ from distforest import (
 )
 from distforest.errors import InputError
 from distforest.forest.sealed.artifact import read_manifest
-from distforest.forest.taught_truth import tells_what_was_taught
 from distforest.pictures.report import report_page
 from distforest.service.registry import Registry
 from distforest.sources.arrays import write_array
@@ -243,7 +242,7 @@ def test_two_labels_or_targets_of_a_simforest_that_changed_places_are_told(metho
         report_page(address, truth=y)
 
 
-def test_leaves_that_do_not_tell_what_was_taught_refuse_nothing(tmp_path):
+def test_what_was_taught_is_known_also_with_weights_holes_and_functions(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     holes = np.where(rng.random((60, 60)) < 0.2, np.nan, X @ X.T)
@@ -257,7 +256,8 @@ def test_leaves_that_do_not_tell_what_was_taught_refuse_nothing(tmp_path):
     )
     for number, (simforest, given) in enumerate(fits):
         simforest.fit(given, y).save(tmp_path / f"{number}.zarr")
-        assert not tells_what_was_taught(simforest.forest_)
+        with pytest.raises(InputError, match=naming("truth:", "taught")):
+            report_page(str(tmp_path / f"{number}.zarr"), truth=1 - y)
     for number in range(2):  # that of a function knows nothing out of bag
         assert len(report_page(str(tmp_path / f"{number}.zarr"), truth=y)[0]) > 1000
 

@@ -165,7 +165,7 @@ def test_a_full_scratch_folder_ends_the_job_with_the_reason_and_room_lets_it_be_
     assert_made(cluster, "crammed", digest)
 
 
-def test_of_two_jobs_at_once_the_older_comes_first(cluster: Cluster, iris: Iris, digest: str) -> None:
+def test_a_short_job_waits_for_one_task_of_a_long_one(cluster: Cluster, iris: Iris, digest: str) -> None:
     cluster.start()
     held = cluster.faults.arm(Fault("mid_tree", "hold", "long", times=2))
     cluster.submit("long", iris.spec("long", n_trees=150, batch=1))
@@ -176,7 +176,7 @@ def test_of_two_jobs_at_once_the_older_comes_first(cluster: Cluster, iris: Iris,
     assert_made(cluster, "short", digest)
     assert_made(cluster, "long", iris.digest(iris.spec("long", n_trees=150)))
     of_long, of_short = ([told["time"] for told in cluster.events(job, "trees")] for job in ("long", "short"))
-    assert of_long[-3] <= of_short[0]  # each of two workers may still have one when the other turns to the next job
+    assert sum(told < of_short[-1] for told in of_long) < 50  # those that were held, and tiny ones between two steps
     assert cluster.faults.begun("short") == ONCE
 
 

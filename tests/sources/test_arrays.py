@@ -194,17 +194,6 @@ def test_an_array_grows_with_its_blocks(sizes: tuple[int, ...], tmp_path: Path) 
     np.testing.assert_array_equal(array[:], values.astype(np.float32))
 
 
-def test_a_folder_that_is_no_array_is_told_as_what_it_is(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=naming(tmp_path, "empty")):
-        open_array(str(tmp_path))
-    (tmp_path / "part0.parquet").touch()
-    with pytest.raises(InputError, match=naming("part0.parquet", "distforest ingest")):
-        open_array(str(tmp_path))
-    (tmp_path / "part0.parquet").rename(tmp_path / "notes.txt")
-    with pytest.raises(InputError, match=naming(tmp_path, "none")):
-        open_array(str(tmp_path))
-
-
 def test_a_full_disk_is_named_where_an_array_is_made(small_disk: Path) -> None:
     with (small_disk / "filler").open("wb") as filler:
         os.posix_fallocate(filler.fileno(), 0, 4 << 20)

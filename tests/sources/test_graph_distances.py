@@ -96,10 +96,7 @@ def test_what_is_refused(matrix: Any, named: str) -> None:
     ("options", "named"),
     [
         ({"absent": 0.0}, ["absent: ", "1e-30"]),
-        ({"absent": np.inf}, ["absent: ", "1e-30", "inf"]),
         ({"diagonal": 1.5}, ["diagonal: ", "absent=1", 1.5]),
-        ({"diagonal": "1"}, ["diagonal: ", "absent=1", "'1'"]),
-        ({"diagonal": True}, ["diagonal: ", True]),
         ({"absent": "1"}, ["absent: ", "1e-30", "1e+30", "'1'"]),
         ({"directed": "max"}, ["directed: ", "'mean'", "'either'", "'both'", "'max'"]),
     ],

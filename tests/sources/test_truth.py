@@ -214,11 +214,11 @@ def test_numbers_of_named_classes_are_no_amounts(tmp_path: Path) -> None:
     codes = np.array([0, 2, 1, 0], np.int64)
     write_array(str(tmp_path / "d.zarr"), "y", codes.shape, codes.dtype, [codes], {"classes": ["u", "v", "w"]})
     address = str(tmp_path / "d.zarr/y")
-    told = naming("3 classes ('u', 'v', 'w')", "labels")
+    told = naming("classes", "'u'", "labels")
     for kind in (Targets, Embedding):
         with pytest.raises(InputError, match=told):
             kind(address)
-    with pytest.raises(InputError, match=naming("y: ", "3 classes ('u', 'v', 'w')")):
+    with pytest.raises(InputError, match=naming("y: ", "classes", "'u'")):
         SimForestRegressor("linear").fit(np.eye(4), address)
     group = write_arrays(str(tmp_path / "d.zarr"), X=np.eye(4, dtype=np.float32))
     given = {"features": f"{group}/X", "distances": {"kind": "targets", "values": address}}

@@ -81,9 +81,17 @@ def pair_answers(forest: Forest, pairs: PairsOfPoints, threads: int = 1) -> Floa
     """
     answers = np.empty(len(pairs.left))
     forest, pairs = read_by(forest, pairs)
+    table = node_scores(forest)
 
-    def answer(block: slice) -> None:
-        answers[block] = _answers(forest, pairs.of_pairs(pairs.left[block], pairs.right[block]))
+    def answer(turn: slice) -> None:
+        own = answers[turn]
+        for block in blocks_of(pairs.of_pairs(pairs.left[turn], pairs.right[turn])):
+            if table.median:
+                ranks = [table.parts[table.walks.ends(tree, block)] for tree in range(forest.n_trees)]
+                own[block.pairs] = np.median(ranks, axis=0)
+            else:
+                whole = forest.n_trees if table.wholes is None else table.walks.sums(table.wholes, block)
+                own[block.pairs] = table.walks.sums(table.parts, block) / whole
 
     in_turns(answer, len(answers), threads)
     return answers
@@ -98,18 +106,6 @@ def in_turns(work: Callable[[slice], None], n_pairs: int, threads: int) -> None:
     else:
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(work, turns))
-
-
-def _answers(forest: Forest, pairs: PairsOfPoints) -> Floats:
-    table, answers = node_scores(forest), np.empty(len(pairs.left))
-    for block in blocks_of(pairs):
-        if table.median:
-            ranks = [table.parts[table.walks.ends(tree, block)] for tree in range(forest.n_trees)]
-            answers[block.pairs] = np.median(ranks, axis=0)
-        else:
-            whole = forest.n_trees if table.wholes is None else table.walks.sums(table.wholes, block)
-            answers[block.pairs] = table.walks.sums(table.parts, block) / whole
-    return answers
 
 
 def pair_distance(forest: Forest, pairs: PairsOfPoints, threads: int = 1) -> Floats:

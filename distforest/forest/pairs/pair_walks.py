@@ -1,7 +1,7 @@
 """How pairs walk down trees: all columns of a block of pairs are read once, then the block walks down every tree.
 
 A step has no branch, also where values are missing: a block then has each value twice, as in
-`distforest.forest.walks_twice`.
+`distforest.forest.block_walks`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.forest.category_sets import CategorySets, side_of_category
-from distforest.forest.frontier import LEFT
-from distforest.forest.walk_nodes import IS_LEAF, preorder
-from distforest.forest.walks import WalkSteps, block_rows, walk_on
-from distforest.forest.walks_twice import repeat_values, steps_on_twice
+from distforest.forest.block_walks import repeat_values, steps_on_twice
+from distforest.forest.sum_walks import SumNodes, tally_pairs, walk_sums
+from distforest.forest.walks import IS_LEAF, WalkSteps, block_rows, preorder, walk_on
 from distforest.jit import borrowing, kernel
 from distforest.sources.arrays import is_complete
 from distforest.sources.point_pairs import MAX_MIN, OF_NUMBERS, ColumnReading, PairReading, PointPairs, pair_value
@@ -26,8 +24,9 @@ from distforest.sources.source import Float32s, Floats, Int32s, Ints
 from distforest.sources.sparse_pairs import SparsePairs
 
 if TYPE_CHECKING:
+    from distforest.forest.category_sets import CategorySets
     from distforest.forest.table import NodeTable
-    from distforest.forest.walk_nodes import Children
+    from distforest.forest.walks import Children
 
 
 class Block(NamedTuple):
@@ -62,30 +61,6 @@ class Block(NamedTuple):
         return Block(slice(pair, pair + 1), self.values[own], None if self.twice is None else self.twice[own])
 
 
-class SumSteps(NamedTuple):
-    """Trees whose projections are sums of columns, as a step reads them; each is an array of a `NodeTable`.
-
-    ``missing_right`` may be empty if no value is missing; ``sets`` is None if no node cuts categories.
-    """
-
-    left: Int32s
-    right: Int32s
-    threshold: Floats
-    offset: Ints
-    columns: Int32s
-    weights: Floats
-    missing_right: NDArray[np.bool_]
-    sets: CategorySets | None
-
-    @classmethod
-    def of(cls, table: NodeTable) -> SumSteps:
-        """The steps of a table's trees."""
-        sends_right = np.empty(0, np.bool_) if table.missing_right is None else table.missing_right
-        sets = None if table.category_size is None else table.category_sets
-        projections = (table.offset, table.columns, table.weights)
-        return cls(table.left, table.right, table.threshold, *projections, sends_right, sets)
-
-
 @dataclass(frozen=True)
 class Walks:
     """The trees of a table, as pairs walk down them: side by side where every projection is a single column."""
@@ -96,9 +71,10 @@ class Walks:
         """Find the node in which each pair of a block ends, numbers in the whole table, shape (n,)."""
         ends, (steps, values) = np.empty(len(block.values), np.int64), self._steps_on(block)
         if steps is not None:
-            walk_pairs(steps, steps.starts[tree], values, room_of_walk(len(values)), ends)
+            rows, (live, at) = np.arange(len(values), dtype=np.int32), np.empty((2, len(values)), np.uint32)
+            walk_pairs(steps, steps.starts[tree], values, rows, live, at, ends)
         else:
-            walk_sums(int(self.table.tree_start[tree]), self._sums_on(block), block.values, ends)
+            walk_sums(*self._sums_on(block), int(self.table.tree_start[tree]), block.values, ends)
         return ends
 
     def sums(self, parts: Floats, block: Block) -> Floats:
@@ -118,8 +94,8 @@ class Walks:
 
     def tally(self, tree: int, block: Block, codes: NDArray[np.uint8], weights: Int32s, counts: Ints) -> None:
         """Add the weights of a block's pairs, by class, to the ``counts`` of the nodes passed, shape (tree_size, 2)."""
-        steps = self._sums_on(block)
-        tally_pairs(int(self.table.tree_start[tree]), steps, block.values, codes, weights, counts)
+        root = int(self.table.tree_start[tree])
+        tally_pairs(*self._sums_on(block), root, block.values, codes, weights, counts)
 
     def _steps_on(self, block: Block) -> tuple[WalkSteps | None, Float32s]:
         """The steps on single columns for a block, None if there are none, and the values that they read."""
@@ -127,8 +103,10 @@ class Walks:
             return self.table.steps, block.values
         return self._steps_of_twice, block.twice
 
-    def _sums_on(self, block: Block) -> SumSteps:
-        return SumSteps.of(self.table if block.twice is None else self._sending_on)
+    def _sums_on(self, block: Block) -> tuple[SumNodes, CategorySets | None]:
+        """The nodes on sums of columns for a block."""
+        table = self.table if block.twice is None else self._sending_on
+        return table.sum_nodes, table.sets_if_any
 
     @cached_property
     def _sending_on(self) -> NodeTable:
@@ -149,24 +127,16 @@ def blocks_of(pairs: PointPairs | SparsePairs) -> Iterator[Block]:
     n_columns, often = pairs.shape[1], 1 if pairs.is_complete else 2
     step = block_rows(often * n_columns)
     room = np.empty((min(step, len(pairs.left)), n_columns), np.float32)
-    if isinstance(pairs, SparsePairs):
-        yield from _blocks_of_sparse(pairs, step, room)
-        return
-    reading = pairs.reading
     twice = np.empty((0 if often == 1 else len(room), 2 * n_columns), np.float32)
     for first in range(0, len(pairs.left), step):
         block = slice(first, min(first + step, len(pairs.left)))
         values = room[: block.stop - block.start]
-        read_block(reading._replace(left=pairs.left[block], right=pairs.right[block]), values)
+        if isinstance(pairs, SparsePairs):
+            reading = pairs.dense(block).reading
+        else:
+            reading = pairs.reading._replace(left=pairs.left[block], right=pairs.right[block])
+        read_block(reading, values)
         yield Block(block, values, None) if often == 1 else Block.of(values, first, twice)
-
-
-def _blocks_of_sparse(pairs: SparsePairs, step: int, room: Float32s) -> Iterator[Block]:
-    for first in range(0, len(pairs.left), step):
-        dense = pairs.dense(slice(first, first + step))
-        values = room[: len(dense.left)]
-        read_block(dense.reading, values)
-        yield Block(slice(first, first + len(values)), values, None)
 
 
 def on_used(table: NodeTable, pairs: SparsePairs) -> tuple[NodeTable, SparsePairs]:
@@ -213,88 +183,33 @@ def read_categories(a: Float32s, b: Float32s, how: ColumnReading, of_pair: Float
                 of_pair[column] = pair_value(a, b, column, how)
 
 
-class RoomOfPairs(NamedTuple):
-    """Room for pairs that walk: their numbers, where each stands, and which still walk."""
-
-    rows: Int32s
-    at: Children
-    live: NDArray[np.uint32]
+@kernel
+def add_walks(steps: WalkSteps, starts: Children, values: Float32s, parts: Floats, sums: Floats) -> None:
+    """sums[r] += parts[the leaf at which pair r arrives], for one tree after another, by their roots ``starts``."""
+    rows, ends = np.arange(values.shape[0]).astype(np.int32), np.empty(values.shape[0], np.int64)
+    live, at = np.empty(values.shape[0], np.uint32), np.empty(values.shape[0], np.uint32)
+    for start in starts:
+        walk_pairs(steps, start, values, rows, live, at, ends)
+        for r in range(values.shape[0]):
+            sums[r] += parts[ends[r]]
 
 
 @kernel
-def room_of_walk(n: int) -> RoomOfPairs:
-    """Room for ``n`` pairs."""
-    return RoomOfPairs(np.arange(n).astype(np.int32), np.empty(n, np.uint32), np.empty(n, np.uint32))
+def walk_pairs(
+    steps: WalkSteps,
+    start: int,
+    values: Float32s,
+    rows: Int32s,
+    live: NDArray[np.uint32],
+    at: Children,
+    ends: Ints,
+) -> None:
+    """ends[r] = the leaf at which pair r arrives from the root ``start`` of a tree, a number in the whole table.
 
-
-@kernel
-def walk_pairs(steps: WalkSteps, start: int, values: Float32s, room: RoomOfPairs, ends: Ints) -> None:
-    """ends[r] = the leaf at which pair r arrives from the root ``start`` of a tree, a number in the whole table."""
-    rows, at, live = room
+    ``rows`` are the numbers of the pairs from 0; ``live`` and ``at`` are room for where each stands.
+    """
     for r in range(values.shape[0]):
         at[r] = start
     walk_on(steps.nodes, values, rows, steps.sets, live, at)
     for r in range(values.shape[0]):
         ends[r] = at[r] ^ IS_LEAF
-
-
-@kernel
-def add_walks(steps: WalkSteps, starts: Children, values: Float32s, parts: Floats, sums: Floats) -> None:
-    """sums[r] += parts[the leaf at which pair r arrives], for one tree after another, by their roots ``starts``."""
-    room, ends = room_of_walk(values.shape[0]), np.empty(values.shape[0], np.int64)
-    for start in starts:
-        walk_pairs(steps, start, values, room, ends)
-        for r in range(values.shape[0]):
-            sums[r] += parts[ends[r]]
-
-
-@borrowing
-def goes_left(
-    node: int, value: float, threshold: Floats, missing_right: NDArray[np.bool_], sets: CategorySets | None
-) -> bool:
-    """Whether a pair goes left from a node: by its list, if that cuts categories, otherwise by its threshold.
-
-    If ``sets`` is None, Numba compiles nothing for categories.
-    """
-    if sets is None:
-        return value <= threshold[node] or (np.isnan(value) and not missing_right[node])
-    if sets.start[node + 1] > sets.start[node]:
-        return side_of_category(node, value, sets) == LEFT
-    return value <= threshold[node] or (np.isnan(value) and not missing_right[node])
-
-
-@borrowing
-def walk_sums(root: int, steps: SumSteps, values: Float32s, ends: Ints) -> None:
-    """ends[r] = the leaf of pair r; left where sum over e of weights[e] values[r, columns[e]] <= threshold.
-
-    A node that cuts categories decides by its list.
-    """
-    left, right, threshold, offset, columns, weights, missing_right, sets = steps
-    for r in range(values.shape[0]):
-        node = root
-        while left[node] >= 0:
-            total = 0.0
-            for e in range(offset[node], offset[node + 1]):
-                total += weights[e] * np.float64(values[r, columns[e]])
-            is_left = goes_left(node, total, threshold, missing_right, sets)
-            node = root + (left[node] if is_left else right[node])
-        ends[r] = node
-
-
-@borrowing
-def tally_pairs(
-    root: int, steps: SumSteps, values: Float32s, codes: NDArray[np.uint8], multiplicity: Int32s, counts: Ints
-) -> None:
-    """counts[node, s] += sum of the multiplicities of the pairs of class s that pass the node or end there."""
-    left, right, threshold, offset, _, weights, missing_right, sets = steps
-    columns = steps.columns.view(np.uint32)  # see `distforest.jit`
-    for r in range(values.shape[0]):
-        node, s = root, codes[r]
-        counts[0, s] += multiplicity[r]
-        while left[node] >= 0:
-            total = 0.0
-            for e in range(offset[node], offset[node + 1]):
-                total += weights[e] * np.float64(values[r, columns[e]])
-            is_left = goes_left(node, total, threshold, missing_right, sets)
-            node = root + (left[node] if is_left else right[node])
-            counts[node - root, s] += multiplicity[r]

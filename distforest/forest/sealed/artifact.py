@@ -21,7 +21,7 @@ import os
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypedDict, TypeGuard, cast
 
 import numpy as np
 import zarr
@@ -59,8 +59,17 @@ from distforest.forest.leaf_kinds import (
 from distforest.forest.leaves import COSTS, MAX_CLASS_WEIGHT
 from distforest.forest.pairs.pair_leaves import AGGREGATIONS, VOTINGS
 from distforest.forest.path_lengths import PathLengths
-from distforest.forest.sealed.files import ONE_FILE, SealedFiles, in_words, is_one_file, sealed_files, whole_archive
-from distforest.forest.sealed.packings import PACKINGS, Packing, without_empty
+from distforest.forest.sealed.files import (
+    ONE_FILE,
+    PACKINGS,
+    Packing,
+    SealedFiles,
+    in_words,
+    is_one_file,
+    sealed_files,
+    whole_archive,
+    without_empty,
+)
 from distforest.forest.target_leaves import TAUGHT_TARGETS
 from distforest.sources.arrays import array_in, create_array
 from distforest.sources.factors import COSINE
@@ -159,20 +168,16 @@ def owned_address(address: str) -> Iterator[None]:
 
     What a `save` that was killed has left there is no obstacle.
     """
-    _check_new(address)
+    if not is_begun(address, FOREST_KIND, SAVED):
+        check_free(address)
     claim, (fs, path) = Claim(address, "the saving of a forest"), store_of(address)
     claim.check_outside()  # before there is a folder
     if is_of_this_host(fs):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
     with claim.held():
-        _check_new(address)  # another process may have been faster
+        if not is_begun(address, FOREST_KIND, SAVED):  # another process may have been faster
+            check_free(address)
         yield
-
-
-def _check_new(address: str) -> None:
-    """Refuse an address as `check_free`, unless there is what a `save` that was killed has begun in place."""
-    if not is_begun(address, FOREST_KIND, SAVED):
-        check_free(address)
 
 
 def _save_in_folder(forest: Forest, address: str) -> str:
@@ -229,8 +234,8 @@ def _write_archive(forest: Forest, address: str) -> str:
             stored = array_in(MemoryStore(files), array.shape, array.dtype, chunk_rows(array.shape, array.dtype))
             entries[name] = array_entry(array.shape, array.dtype, write_rows(stored, 0, array))
             archive.add_array(name, files)
-        digest = digest_of(forest.meaning, entries)
-        archive.add(MANIFEST, _manifest(digest, forest.meaning, entries, forest.provenance))
+        digest, manifest = _manifest(forest.meaning, entries, forest.provenance)
+        archive.add(MANIFEST, manifest)
     return digest
 
 
@@ -252,23 +257,17 @@ def write_rows(array: Prepared, first: int, values: np.ndarray) -> list[str]:
 
 def seal(address: str, meaning: Meaning, entries: Mapping[str, object], provenance: Mapping[str, object]) -> str:
     """Write the group's own metadata, and the manifest, which makes it a forest; returns the digest."""
-    digest = digest_of(meaning, entries)
+    digest, manifest = _manifest(meaning, entries, provenance)
     put_file(f"{address}/{GROUP}", OWN_METADATA)
-    put_file(f"{address}/{MANIFEST}", _manifest(digest, meaning, entries, provenance))
+    put_file(f"{address}/{MANIFEST}", manifest)
     return digest
 
 
-def _manifest(digest: str, meaning: Meaning, entries: Mapping[str, object], provenance: Mapping[str, object]) -> bytes:
-    """The content of the manifest."""
-    return canonical(
-        {
-            "format": FOREST_FORMAT,
-            "digest": digest,
-            "meaning": meaning.to_dict(),
-            "arrays": entries,
-            "provenance": provenance,
-        }
-    )
+def _manifest(meaning: Meaning, entries: Mapping[str, object], provenance: Mapping[str, object]) -> tuple[str, bytes]:
+    """The digest of a forest, and the content of its manifest."""
+    digest = digest_of(meaning, entries)
+    told = {"format": FOREST_FORMAT, "digest": digest, "meaning": meaning.to_dict(), "arrays": entries}
+    return digest, canonical({**told, "provenance": provenance})
 
 
 def read_manifest(address: str) -> Manifest:
@@ -313,48 +312,38 @@ def _finite_number(text: str) -> float:
     return value if math.isfinite(value) else _refuse_number(text)
 
 
+def _need(holds: object, message: str) -> None:
+    """Refuse a manifest of which something does not hold."""
+    if not holds:
+        raise ArtifactError(f"{MANIFEST}: {message}")
+
+
 def _checked_manifest(manifest: object) -> Manifest:
     if not isinstance(manifest, dict) or type(manifest.get("format")) is not int:
         raise ArtifactError(f"{MANIFEST}: an object with a format number was expected")
-    if manifest["format"] != FOREST_FORMAT:
-        raise ArtifactError(
-            f"{MANIFEST}: format {manifest['format']} is unknown, this version reads format {FOREST_FORMAT}"
-        )
+    found = manifest["format"]
+    _need(found == FOREST_FORMAT, f"format {found} is unknown, this version reads format {FOREST_FORMAT}")
     expected = {"format": int, "digest": str, "meaning": dict, "arrays": dict, "provenance": dict}
     for key, kind in expected.items():
-        if not isinstance(manifest.get(key), kind):
-            raise ArtifactError(f"{MANIFEST}: {key} is missing or not a {kind.__name__}")
-    if set(manifest) != set(expected):
-        raise ArtifactError(f"{MANIFEST}: unknown keys {sorted(set(manifest) - set(expected))}")
+        _need(isinstance(manifest.get(key), kind), f"{key} is missing or not a {kind.__name__}")
+    _need(set(manifest) == set(expected), f"unknown keys {sorted(set(manifest) - set(expected))}")
     for name, entry in manifest["arrays"].items():
         _check_entry(name, entry)
-    Estimates.of(manifest["provenance"])
+    provenance = manifest["provenance"]
+    Estimates.of(provenance)
     meaning = _checked_meaning(manifest["meaning"])
     leaves = set() if isinstance(meaning.rows, PairColumns) else {"leaves"}
     missing = {*NODE_ARRAYS, *leaves, "in_bag"} - set(manifest["arrays"])
     if missing:
         raise ArtifactError(f"{min(missing)}: missing from {MANIFEST}")
-    if "features" in manifest["provenance"]:
-        _check_schema(manifest["provenance"]["features"], meaning.rows.n_features)
-    return Manifest(
-        format=manifest["format"],
-        digest=manifest["digest"],
-        meaning=manifest["meaning"],
-        arrays=manifest["arrays"],
-        provenance=manifest["provenance"],
-    )
-
-
-def _check_schema(entry: object, n_features: int) -> None:
-    """Refuse a schema that is not one of as many features, with strings of a bounded length."""
-    try:
-        schema = Schema.of_entry(entry, n_features)
-    except InputError as error:
-        raise ArtifactError(f"{MANIFEST}: provenance.features: {error}") from error
-    if not schema.is_short():
-        raise ArtifactError(
-            f"{MANIFEST}: provenance.features: a name, a category, or all of them are longer than a forest keeps"
-        )
+    if "features" in provenance:
+        try:
+            schema = Schema.of_entry(provenance["features"], meaning.rows.n_features)
+        except InputError as error:
+            raise ArtifactError(f"{MANIFEST}: provenance.features: {error}") from error
+        longer = "a name, a category, or all of them are longer than a forest keeps"
+        _need(schema.is_short(), f"provenance.features: {longer}")
+    return cast("Manifest", manifest)
 
 
 def _check_entry(name: str, entry: object) -> None:
@@ -386,41 +375,34 @@ def _checked_meaning(entry: MeaningEntry) -> Meaning:
     """Read the meaning of a manifest; raises ArtifactError for one that cannot be scored."""
     values: Mapping[str, object] = entry
     kinds = {"method": str, "params": dict, "seed": int, "rows": dict, "leaf": dict}
-    if set(values) != {*kinds, "classes"} or not all(isinstance(values[key], kind) for key, kind in kinds.items()):
-        raise ArtifactError(f"{MANIFEST}: meaning needs {', '.join(kinds)} and classes")
+    is_whole = set(values) == {*kinds, "classes"} and all(isinstance(values[key], kind) for key, kind in kinds.items())
+    _need(is_whole, f"meaning needs {', '.join(kinds)} and classes")
     rows, classes = entry["rows"], values["classes"]
     leaf: Mapping[str, object] = entry["leaf"]
-    if not isinstance(rows.get("kind"), str):
-        raise ArtifactError(f"{MANIFEST}: meaning.rows must name its kind, found {rows!r}")
-    if not isinstance(leaf.get("kind"), str) or leaf["kind"] not in LEAF_KINDS:
-        raise ArtifactError(f"leaf.kind: unknown leaf table {leaf.get('kind')!r}")
+    _need(isinstance(rows.get("kind"), str), f"meaning.rows must name its kind, found {rows!r}")
+    kind = leaf.get("kind")
+    if not isinstance(kind, str) or kind not in LEAF_KINDS:
+        raise ArtifactError(f"leaf.kind: unknown leaf table {kind!r}")
     _check_rows(rows)
     if rows["kind"] == Several.kind:
         _check_several(rows)
     _check_numbers(rows, leaf)
-    if classes is not None and not isinstance(classes, list):
-        raise ArtifactError(f"{MANIFEST}: classes must be a list, found {classes!r}")
-    if "class_weights" in leaf:
-        _check_class_weights(leaf)
-    if "unit" in leaf and not (leaf["kind"] == PathLengths.kind and _is_count(leaf["unit"])):
-        raise ArtifactError(f"leaf.unit: a whole number of path_lengths was expected, found {leaf['unit']!r}")
-    _check_pairs(rows, leaf)
-    _check_voting(rows, leaf)
-    if leaf["kind"] == KeepsMeans.kind and "factor" not in leaf:
-        raise ArtifactError("factor: missing")
-    if leaf.get("metric", COSINE) != COSINE or (leaf["kind"] == KeepsMeans.kind and _factor_strays(leaf)):
-        raise ArtifactError(f"{MANIFEST}: leaf.metric must be {COSINE!r}, with the factor 0.5, found {leaf!r}")
-    if leaf["kind"] == KeepsGraph.kind and "absent" not in leaf:
-        raise ArtifactError("absent: missing")
+    _need(classes is None or isinstance(classes, list), f"classes must be a list, found {classes!r}")
+    _check_leaf(kind, leaf)
+    over_pairs = rows["kind"] == PairColumns.kind
+    _need(over_pairs == (kind in LEAF_WORDS), f"leaf tables {', '.join(LEAF_WORDS)} go with rows of kind pairs")
+    if over_pairs:
+        name, words = LEAF_WORDS[kind]
+        _need(leaf.get(name) in words, f"leaf.{name} must be one of {', '.join(words)}, found {leaf.get(name)!r}")
+        _check_pairs(rows)
+    elif "voting" in leaf:
+        holds = leaf["voting"] == NEAREST and kind in VOICES and rows["kind"] not in (Features.kind, Several.kind)
+        wanted = f"{NEAREST!r} of {' or '.join(VOICES)} over similarities"
+        _need(holds, f"leaf.voting must be {wanted}, found {leaf['voting']!r} of {kind} over {rows['kind']}")
     meaning = Meaning.from_dict(entry)
     _check_known("rows", meaning.rows.to_dict(), rows)
     _check_known("leaf", meaning.leaf.to_dict(), leaf)
     return meaning
-
-
-def _factor_strays(leaf: Mapping[str, object]) -> bool:
-    """Whether means of directions have another factor than theirs."""
-    return "metric" in leaf and leaf["factor"] != FACTORS[TruthKind.DIRECTIONS]
 
 
 def _is_count(value: object) -> bool:
@@ -428,127 +410,97 @@ def _is_count(value: object) -> bool:
     return type(value) is int and 0 < value < 2**31
 
 
+def _is_number(value: object) -> TypeGuard[float]:
+    """Whether a value is a number that has a finite float."""
+    return type(value) in (int, float) and abs(cast("float", value)) <= sys.float_info.max
+
+
 def _check_known(name: str, known: Mapping[str, object], found: Mapping[str, object]) -> None:
     """Refuse keys that this kind does not have."""
-    if known != found:
-        keys = ", ".join(known)
-        raise ArtifactError(f"{MANIFEST}: meaning.{name} of kind {known['kind']} has {keys} alone, found {found!r}")
+    keys = ", ".join(known)
+    _need(known == found, f"meaning.{name} of kind {known['kind']} has {keys} alone, found {found!r}")
 
 
 def _check_numbers(rows: Mapping[str, object], leaf: Mapping[str, object]) -> None:
     """Refuse values that are no numbers, and numbers from which no answer can be computed."""
     numbers = {"gamma": rows.get("gamma", 1.0), "factor": leaf.get("factor", 1.0), "scale": leaf.get("scale", 1.0)}
     for key, value in numbers.items():
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= sys.float_info.max:
-            raise ArtifactError(f"{MANIFEST}: {key} must be a positive number, found {value!r}")
+        _need(_is_number(value) and value > 0, f"{key} must be a positive number, found {value!r}")
     for key in ("offset", "absent"):
         value = leaf.get(key, 0.0)
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) <= sys.float_info.max:
-            raise ArtifactError(f"{MANIFEST}: {key} must be a finite number, found {value!r}")
+        _need(_is_number(value), f"{key} must be a finite number, found {value!r}")
 
 
-def _check_pairs(rows: Mapping[str, object], leaf: Mapping[str, object]) -> None:
-    """Refuse a forest over pairs whose meaning does not state the columns of a pair or the answer of a node."""
-    if (rows["kind"] == PairColumns.kind) != (leaf["kind"] in LEAF_WORDS):
-        raise ArtifactError(f"{MANIFEST}: leaf tables {', '.join(LEAF_WORDS)} go with rows of kind {PairColumns.kind}")
-    if rows["kind"] != PairColumns.kind:
-        return
-    name, words = LEAF_WORDS[str(leaf["kind"])]
-    if leaf.get(name) not in words:
-        raise ArtifactError(f"{MANIFEST}: leaf.{name} must be one of {', '.join(words)}, found {leaf.get(name)!r}")
-    blocks = rows.get("blocks")
-    known = {"kind", "family", "n_columns", "n_features", "blocks"}
-    if set(rows) - {"n_categories"} != known or rows["family"] not in FAMILIES:
-        raise ArtifactError(f"{MANIFEST}: meaning.rows of pairs needs a known family, n_features and blocks")
-    if not isinstance(blocks, list) or not all(_is_block(block) for block in blocks):
-        raise ArtifactError(
-            f"{MANIFEST}: meaning.rows.blocks must be pairs of a known word and a size, found {blocks!r}"
-        )
+def _check_leaf(kind: str, leaf: Mapping[str, object]) -> None:
+    """Refuse attributes that this kind of leaf table does not have, or of other values; and a kind without its own."""
+    if "class_weights" in leaf:
+        weights = leaf["class_weights"]
+        _need(kind == KeepsCounts.kind, f"leaf.class_weights go with class_counts, found {kind!r}")
+        holds = isinstance(weights, list) and all(type(c) is int and 0 < c <= MAX_CLASS_WEIGHT for c in weights)
+        _need(holds, f"leaf.class_weights must be integers from 1 to {MAX_CLASS_WEIGHT}")
+    if "unit" in leaf and not (kind == PathLengths.kind and _is_count(leaf["unit"])):
+        raise ArtifactError(f"leaf.unit: a whole number of path_lengths was expected, found {leaf['unit']!r}")
+    for of, attribute in ((KeepsMeans.kind, "factor"), (KeepsGraph.kind, "absent")):
+        if kind == of and attribute not in leaf:
+            raise ArtifactError(f"{attribute}: missing")
+    is_cosine = leaf.get("metric") == COSINE and leaf.get("factor") == FACTORS[TruthKind.DIRECTIONS]
+    expected = f"leaf.metric must be {COSINE!r}, with the factor 0.5"
+    _need("metric" not in leaf or is_cosine, f"{expected}, found {leaf!r}")
+
+
+def _check_pairs(rows: Mapping[str, object]) -> None:
+    """Refuse rows of pairs whose columns are not stated."""
+    blocks, known = rows.get("blocks"), {"kind", "family", "n_columns", "n_features", "blocks"}
+    is_known = set(rows) - {"n_categories"} == known and rows["family"] in FAMILIES
+    _need(is_known, "meaning.rows of pairs needs a known family, n_features and blocks")
+    is_list = isinstance(blocks, list) and all(
+        isinstance(block, list) and len(block) == 2 and block[0] in REDUCTIONS and _is_count(block[1])
+        for block in blocks
+    )
+    _need(is_list, f"meaning.rows.blocks must be pairs of a known word and a size, found {blocks!r}")
     expected = PairColumns.from_dict(rows)
-    if expected.n_columns != rows["n_columns"] or expected.width >= 2**31:
-        raise ArtifactError(
-            f"{MANIFEST}: meaning.rows.n_columns must be {expected.n_columns}, found {rows['n_columns']}"
-        )
-
-
-def _is_block(block: object) -> bool:
-    if not isinstance(block, list) or len(block) != 2 or block[0] not in REDUCTIONS:
-        return False
-    return _is_count(block[1])
+    holds = expected.n_columns == rows["n_columns"] and expected.width < 2**31
+    _need(holds, f"meaning.rows.n_columns must be {expected.n_columns}, found {rows['n_columns']}")
 
 
 def _check_rows(rows: Mapping[str, object]) -> None:
     """Refuse rows of no known kind, or with parts of it missing or of a wrong type."""
+    kind = rows["kind"]
     for key in ("n_columns", "n_features"):
-        if key in rows and not _is_count(rows[key]):
-            raise ArtifactError(f"{MANIFEST}: meaning.rows.{key} must be a positive integer, found {rows[key]!r}")
-    if "n_columns" not in rows or rows["kind"] not in KINDS:
-        raise ArtifactError(f"{MANIFEST}: meaning.rows must name a known kind and n_columns, found {rows!r}")
-    if rows["kind"] in KERNELS and not {"gamma", "n_features"} <= set(rows):
-        raise ArtifactError(f"{MANIFEST}: meaning.rows of kind {rows['kind']} needs gamma and n_features")
-    if rows["kind"] == Dense.kind and rows.get("measure") not in ("similarity", "distance"):
-        raise ArtifactError(f"{MANIFEST}: meaning.rows.measure must be similarity or distance, found {rows!r}")
-    if rows["kind"] in (Features.kind, PairColumns.kind) and "n_categories" in rows:
-        _check_n_categories(rows["n_categories"], rows.get("n_features", rows["n_columns"]))
-
-
-def _is_size(value: object) -> bool:
-    """Whether a value is a number of categories."""
-    return type(value) is int and 0 <= value <= MAX_CATEGORIES
-
-
-def _check_n_categories(sizes: object, n_features: object) -> None:
-    """Refuse numbers of categories that are not one for each feature, or that no schema has."""
-    is_list = isinstance(sizes, list) and all(_is_size(size) for size in sizes)
-    if not isinstance(sizes, list) or not is_list or len(sizes) != n_features or not any(sizes):
+        if key in rows:
+            _need(_is_count(rows[key]), f"meaning.rows.{key} must be a positive integer, found {rows[key]!r}")
+    holds = "n_columns" in rows and kind in KINDS
+    _need(holds, f"meaning.rows must name a known kind and n_columns, found {rows!r}")
+    holds = kind not in KERNELS or {"gamma", "n_features"} <= set(rows)
+    _need(holds, f"meaning.rows of kind {kind} needs gamma and n_features")
+    holds = kind != Dense.kind or rows.get("measure") in ("similarity", "distance")
+    _need(holds, f"meaning.rows.measure must be similarity or distance, found {rows!r}")
+    if kind in (Features.kind, PairColumns.kind) and "n_categories" in rows:
+        sizes, n_features = rows["n_categories"], rows.get("n_features", rows["n_columns"])
+        holds = isinstance(sizes, list) and all(type(size) is int and 0 <= size <= MAX_CATEGORIES for size in sizes)
+        holds = holds and len(cast("list[int]", sizes)) == n_features and any(cast("list[int]", sizes))
         expected = f"{n_features} integers, one for each feature, from 0 to {MAX_CATEGORIES:,} and not all 0"
-        raise ArtifactError(
-            f"{MANIFEST}: meaning.rows.n_categories: {expected}, were expected, found {str(sizes)[:80]}"
-        )
+        _need(holds, f"meaning.rows.n_categories: {expected}, were expected, found {str(sizes)[:80]}")
 
 
 def _check_several(rows: Mapping[str, object]) -> None:
     """Refuse rows of several measures that are not of the same objects, or whose measures have no weights."""
     measures, weights = rows.get("measures"), rows.get("weights")
-    where = f"{MANIFEST}: meaning.rows"
     if not isinstance(measures, list) or not measures:
-        raise ArtifactError(f"{where}.measures must be a list of kinds of rows, found {measures!r}")
+        raise ArtifactError(f"{MANIFEST}: meaning.rows.measures must be a list of kinds of rows, found {measures!r}")
     for measure in measures:
-        if not isinstance(measure, dict) or measure.get("kind") not in MEASURE_KINDS:
-            known = ", ".join(MEASURE_KINDS)
-            raise ArtifactError(f"{where}.measures must be of the kinds {known}, found {measure!r}")
+        holds = isinstance(measure, dict) and measure.get("kind") in MEASURE_KINDS
+        _need(holds, f"meaning.rows.measures must be of the kinds {', '.join(MEASURE_KINDS)}, found {measure!r}")
         _check_rows(measure)
         _check_numbers(measure, {})
         _check_known("rows.measures", MEASURE_KINDS[measure["kind"]].from_dict(measure).to_dict(), measure)
-    if len({(one["kind"] == Dense.kind, one["n_columns"], one.get("n_features")) for one in measures}) != 1:
-        raise ArtifactError(f"{where}.measures must be of the same objects, found {measures!r}")
-    if rows["n_columns"] != len(measures) * measures[0]["n_columns"]:
-        raise ArtifactError(f"{where}.n_columns must be that of all measures, found {rows['n_columns']!r}")
-    if (
-        not isinstance(weights, list)
-        or len(weights) != len(measures)
-        or not all(type(w) in (int, float) and 0.0 <= w < math.inf for w in weights)
-        or not any(weights)
-    ):
-        raise ArtifactError(f"{where}.weights must be a number for each measure, none negative, found {weights!r}")
-
-
-def _check_class_weights(leaf: Mapping[str, object]) -> None:
-    weights = leaf["class_weights"]
-    if leaf["kind"] != KeepsCounts.kind:
-        raise ArtifactError(f"{MANIFEST}: leaf.class_weights go with class_counts, found {leaf['kind']!r}")
-    if not isinstance(weights, list) or not all(type(c) is int and 0 < c <= MAX_CLASS_WEIGHT for c in weights):
-        raise ArtifactError(f"{MANIFEST}: leaf.class_weights must be integers from 1 to {MAX_CLASS_WEIGHT}")
-
-
-def _check_voting(rows: Mapping[str, object], leaf: Mapping[str, object]) -> None:
-    """Refuse votes of the most similar training objects if the forest has neither similarities nor their votes."""
-    if rows["kind"] == PairColumns.kind or "voting" not in leaf:
-        return
-    if leaf["voting"] != NEAREST or leaf["kind"] not in VOICES or rows["kind"] in (Features.kind, Several.kind):
-        found = f"{leaf['voting']!r} of {leaf['kind']} over {rows['kind']}"
-        wanted = f"{NEAREST!r} of {' or '.join(VOICES)} over similarities"
-        raise ArtifactError(f"{MANIFEST}: leaf.voting must be {wanted}, found {found}")
+    objects = {(one["kind"] == Dense.kind, one["n_columns"], one.get("n_features")) for one in measures}
+    _need(len(objects) == 1, f"meaning.rows.measures must be of the same objects, found {measures!r}")
+    holds = rows["n_columns"] == len(measures) * measures[0]["n_columns"]
+    _need(holds, f"meaning.rows.n_columns must be that of all measures, found {rows['n_columns']!r}")
+    holds = isinstance(weights, list) and all(_is_number(weight) and weight >= 0.0 for weight in weights)
+    holds = holds and len(cast("list[float]", weights)) == len(measures) and any(cast("list[float]", weights))
+    _need(holds, f"meaning.rows.weights must be a number for each measure, none negative, found {weights!r}")
 
 
 def open_forest(address: str) -> Forest:

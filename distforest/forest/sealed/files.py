@@ -11,29 +11,37 @@
 The single file is a zip archive whose members are stored as they are, which Zarr's ``ZipStore`` reads, too. Of an
 archive of unknown origin nothing is unpacked: its directory is bounded before it is read, members that are packed,
 encrypted, named twice or larger than the file are refused, and a member is read by the name that the manifest gives.
+
+An array must have the exact Zarr metadata of one of the `PACKINGS`. Any other are refused, because Zarr would follow
+them, for example to other files or codecs.
 """
 
 from __future__ import annotations
 
 import struct
+import sys
 import zipfile
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+import numpy as np
 from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import MemoryStore
 
 from distforest.errors import ArtifactError, InputError
 from distforest.sources.arrays import store_to_read
+from distforest.sources.frames import BLOSC_HEAD, blosc_size, zstd_size
 from distforest.stores.addresses import LASTING_ERRORS, file_size, reaching, read_file, store_of, whole_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import IO
 
     from zarr.core.buffer import Buffer
     from zarr.storage import StoreLike
+
+    from distforest.forest.forest import ArrayEntry
 
 ONE_FILE = ".zip"
 """The suffix of a forest in one file."""
@@ -50,26 +58,19 @@ END, END_64 = struct.Struct("<4s4H2LH"), struct.Struct("<4sQ2H2L4Q")
 LOCATOR_BYTES = 20
 """Size of the record between the two."""
 
+CHECKSUM = 4
+"""Number of bytes of the checksum (crc32c) after the frame of each chunk."""
+
 NO_TIME = (1980, 1, 1, 0, 0, 0)
 """The time of every member, so that the same forest makes the same file."""
 
 
-class SealedFiles(Protocol):
-    """The files of a forest, by name. The methods raise ValueError or OSError if a file is missing or damaged."""
-
-    def read(self, name: str, most: int) -> bytes:
-        """The content of a file of at most ``most`` bytes."""
-
-    def head(self, name: str, n_bytes: int, most: int) -> tuple[bytes, int]:
-        """The first ``n_bytes`` of a file of at most ``most`` bytes, and its size."""
-
-    def array(self, name: str) -> StoreLike:
-        """The array ``name`` in the form that Zarr takes."""
-
-
 @dataclass(frozen=True)
 class FolderFiles:
-    """The files of a folder of any store, at an address."""
+    """The files of a folder of any store, at an address.
+
+    The methods raise ValueError or OSError if a file is missing or damaged, here and in `ArchiveFiles`.
+    """
 
     address: str
 
@@ -128,6 +129,9 @@ class ArchiveFiles:
                 return member.read(n_bytes)
         except (zipfile.BadZipFile, EOFError, RuntimeError, struct.error) as error:
             raise ValueError(f"{name}: {error}") from error
+
+
+SealedFiles = FolderFiles | ArchiveFiles
 
 
 def is_one_file(address: str) -> bool:
@@ -251,3 +255,82 @@ def whole_archive(address: str, n_bytes: int) -> Iterator[NewArchive]:
     """A new archive of about ``n_bytes`` for a block, which is at the address as a whole after it, or not at all."""
     with whole_file(address, n_bytes) as path, zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         yield NewArchive(archive)
+
+
+@dataclass(frozen=True)
+class Packing:
+    """A codec, and how the decoded size of a chunk is read from its first bytes.
+
+    Attributes
+    ----------
+    codec
+        Name of the codec.
+    configuration
+        The codec's configuration, for values of so many bytes.
+    head
+        Number of first bytes of a chunk that are needed for its decoded size.
+    announced
+        The decoded size, from these bytes and the length of the frame; None if the frame is not valid.
+    """
+
+    codec: str
+    configuration: Callable[[int], dict[str, object]]
+    head: int
+    announced: Callable[[bytes, int], int | None]
+
+    def size(self, head: bytes, n_stored: int) -> int | None:
+        """The decoded size of a chunk of ``n_stored`` bytes that begins with ``head``; None if it is not valid."""
+        return self.announced(head, n_stored - CHECKSUM)
+
+    def metadata(self, entry: ArrayEntry) -> dict[str, object]:
+        """The Zarr metadata of an array, from its entry in the manifest."""
+        width, row = np.dtype(entry["dtype"]).itemsize, [max(1, size) for size in entry["shape"][1:]]
+        chunk = {"chunk_shape": [entry["chunk_rows"], *row]}
+        order = {"configuration": {"endian": "little"}} if width > 1 else {}
+        return {
+            "zarr_format": 3,
+            "node_type": "array",
+            "shape": entry["shape"],
+            "data_type": entry["dtype"],
+            "chunk_grid": {"name": "regular", "configuration": chunk},
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "fill_value": np.zeros((), entry["dtype"]).item(),
+            "codecs": [
+                {"name": "bytes", **order},
+                {"name": self.codec, "configuration": self.configuration(width)},
+                {"name": "crc32c"},
+            ],
+        }
+
+
+def _of_blosc(width: int) -> dict[str, object]:
+    return {"typesize": width, "cname": "lz4", "clevel": 1, "shuffle": "bitshuffle", "blocksize": 0}
+
+
+def _of_zstd(_width: int) -> dict[str, object]:
+    return {"level": 1, "checksum": False}
+
+
+def _zstd_size(chunk: bytes, n_bytes: int) -> int | None:
+    return zstd_size(chunk[:n_bytes])
+
+
+PACKINGS = (
+    Packing("blosc", _of_blosc, BLOSC_HEAD, blosc_size),
+    Packing("zstd", _of_zstd, sys.maxsize, _zstd_size),
+)
+"""The current packing of forests, and the first one."""
+
+
+def without_empty(node: object) -> object:
+    """JSON without keys whose value is empty or null, which some versions of Zarr write and others leave out.
+
+    Examples
+    --------
+    >>> without_empty({"name": "crc32c", "configuration": {}, "attributes": {"a": None}})
+    {'name': 'crc32c'}
+    """
+    if not isinstance(node, dict):
+        return [without_empty(value) for value in node] if isinstance(node, list) else node
+    kept = {key: without_empty(value) for key, value in node.items()}
+    return {key: value for key, value in kept.items() if value is not None and value not in ({}, [])}

@@ -116,7 +116,7 @@ class BesideBins(CategorySearch):
 
     def _read(self, source: BinnedTable, projections: Projections) -> CategoriesRead:
         """The categories that candidates read."""
-        (values, place), columns = source.category_values, columns_read(projections)
+        values, place, columns = source.features.own.values, source.features.place, columns_read(projections)
         own = columns._replace(column=place[columns.column])
         return CategoriesRead(values, own, int(self.n_categories.max()))
 

@@ -263,12 +263,8 @@ class CompanionSearch(CategorySearch):
     ) -> Floats:
         """The places of the categories of all rows, shape (n_rows,): those from rows that have judged, if there are.
 
-        Parameters
-        ----------
-        frontier, judges, codes
-            All rows, what companions say of them, and their categories.
-        judged
-            The rows of the same nodes that have judged, their categories and places.
+        ``judges`` and ``codes`` are what companions say of all rows, and their categories; ``judged`` holds the rows of
+        the same nodes that have judged, their categories and places.
         """
         places = codes.copy()
         place_categories(frontier.starts, frontier.weights, self.n_codes, judges, places[np.newaxis])

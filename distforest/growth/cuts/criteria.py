@@ -7,9 +7,9 @@ further cut has the observed on the left and the missing on the right. If a crit
 not in S: they do not count in the gain.
 The criteria differ in how P is computed. Here it is computed in closed form, from labels (Gini) or from vectors
 (variance); from a matrix, in `distforest.growth.cuts.mean_distance`.
-Every P is an exact integer (fixed point), so a cut does not depend on the order of the rows. The sums of the two sides are
-added first, so that a cut and its mirror image gain the same. `distforest.growth.cuts.scan` finds the cuts, and says which one
-of equal gain it takes.
+Every P is an exact integer (fixed point), so a cut does not depend on the order of the rows. The sums of the two sides
+are added first, so that a cut and its mirror image gain the same. `distforest.growth.cuts.scan` finds the cuts, and
+says which one of equal gain it takes.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def _(impurity: SquaredDistance, sides: Sides, left: Ints, right: Ints) -> float
 
 @may_gain.of(SquaredDistance)
 def _(impurity: SquaredDistance, most: float, least: float, sides: Sides, left: Ints, right: Ints) -> bool:  # noqa: ARG001
-    """||m_R L - m_L R||^2 > least m m_L m_R for the sums L and R; what is added on the left is more than all rounding."""
+    """||m_R L - m_L R||^2 > least m m_L m_R for the sums L and R; more is added on the left than all rounding."""
     m_left, m_right, reach = np.float64(sides.n_left), np.float64(sides.n_right), 0.0
     for q in range(left.shape[0]):
         one, other = m_right * np.float64(left[q]), m_left * np.float64(right[q])
@@ -234,7 +234,7 @@ def _(impurity: SquaredDistance, most: float, sides: Sides, left: Ints, right: I
 @groups_for.of(SquaredDistance)
 @bins_for.of(SquaredDistance)
 def _(impurity: SquaredDistance, n: int, n_sums: int) -> VectorSums:  # noqa: ARG001
-    return VectorSums(np.empty(n, np.int64), np.empty((n, n_sums), np.int64))
+    return VectorSums(np.zeros(n, np.int64), np.zeros((n, n_sums), np.int64))
 
 
 @read_rows.of(SquaredDistance)

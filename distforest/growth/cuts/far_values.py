@@ -108,7 +108,7 @@ def radius_of_most(vectors: Floats, heaviest: int | None = None) -> float:
     """
     if not vectors.size:
         return 0.0
-    distinct = _distinct(vectors)
+    distinct = np.unique(vectors)[:, None] if vectors.shape[1] == 1 else vectors[different(vectors)]
     median = median_of(distinct)
     deviations = distinct - median
     np.abs(deviations, out=deviations)
@@ -117,11 +117,6 @@ def radius_of_most(vectors: Floats, heaviest: int | None = None) -> float:
     radius = float(median_of(lengths))
     share = max(CLOSE, 2.0 ** (LEVELS - bits_of(heaviest or len(vectors))))
     return radius if radius < share * lengths.max() else 0.0
-
-
-def _distinct(vectors: Floats) -> Floats:
-    """The different vectors in any order; numbers are sorted by themselves, which takes half the memory."""
-    return np.unique(vectors)[:, None] if vectors.shape[1] == 1 else vectors[different(vectors)]
 
 
 def different(vectors: Floats) -> Ints:

@@ -404,7 +404,9 @@ def sum_candidates(first: int, last: int, begin: Ints, place: Int32s, room: Grap
         all_observed = all_observed and sums.n_observed[k] == size
     for i in range(size):
         if size > NEARBY_ROWS:
-            fetch_lanes(min(i + ROWS_AHEAD, size - 1), begin, place, lanes)
+            ahead = min(i + ROWS_AHEAD, size - 1)
+            for e in range(begin[ahead] - start, begin[ahead + 1] - start):
+                fetch(lanes, np.int64(place[e]) * CANDIDATE_LANES)
         add_earlier(lanes, i, place, room.terms, begin[i] - start, begin[i + 1] - start, found)
         for k in range(first, last):
             sums.earlier[k, i] = found[k - first]
@@ -412,13 +414,6 @@ def sum_candidates(first: int, last: int, begin: Ints, place: Int32s, room: Grap
             add_earlier(lanes, size, place, room.terms, begin[i] - start, begin[i + 1] - start, found)
             for k in range(first, last):
                 sums.across[k, i] = found[k - first]
-
-
-@borrowing
-def fetch_lanes(i: int, begin: Ints, place: Int32s, lanes: Int32s) -> None:
-    """Fetch the ranks of the rows to which row i is linked."""
-    for e in range(begin[i] - begin[0], begin[i + 1] - begin[0]):
-        fetch(lanes, np.int64(place[e]) * CANDIDATE_LANES)
 
 
 @borrowing

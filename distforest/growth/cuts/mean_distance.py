@@ -227,7 +227,12 @@ def cut_distances(
         for _ in range(2):  # one call, as each call is compiled
             bits = distance_bits(exponent, largest_exponent(first, last, where, n_seen, room.gathered), most)
             spare = np.int64(n_seen == size)  # all fit then, but the largest may be rounded to 2^most, of a bit more
-            if sum_rows(first, last, where, is_whole, length, (bits, most + spare), room):
+            fixed = scale_of(bits, most + spare)
+            if length < CELLS_OF_32_BITS:
+                fits = sum_short_rows(first, last, where, is_whole, length, fixed, room)
+            else:
+                fits = sum_long_rows(first, last, 0, size, where, is_whole, length, fixed, room)
+            if fits:
                 break
             n_seen = size
         scan_distances(node, values, first, of_node, room, min_leaf, cuts)
@@ -270,6 +275,19 @@ def largest_exponent(first: int, last: int, where: Where, n_rows: int, row: Floa
 
 
 @borrowing
+def exponent_of_rows(first: int, last: int, begin: int, end: int, where: Where, row: Float32s) -> np.int64:
+    """The least e with |z_ij| < 2^e for all observed z_ij in the rows begin to end - 1 of a node, at least -126."""
+    largest, size = np.int32(0), last - first
+    for i in range(begin, end):
+        gather(i, first, last, where, row)
+        patterns = row[:size].view(np.int32)
+        for j in range(size):
+            pattern = np.int32(0) if np.isnan(row[j]) else np.int32(patterns[j] & 0x7FFFFFFF)
+            largest = max(largest, pattern)
+    return np.int64(largest >> 23) - 126
+
+
+@borrowing
 def digits(weights: Int32s) -> np.int64:
     """The most bits b <= 26 of a node's integers with 2^b w_i < 2^31 for all weights, and 2^(b+1) (sum w)^2 < 2^63."""
     largest, m = np.int64(0), np.int64(0)
@@ -307,24 +325,10 @@ def scale_of(bits: np.int64, most: np.int64) -> FixedPoint:
 
 
 @borrowing
-def sum_rows(
-    first: int, last: int, where: Where, is_whole: bool, length: int, scale: tuple[np.int64, np.int64], room: SumRoom
-) -> bool:
-    """Fill c_i and r_i of each row and candidate; False if the node's distances do not fit.
-
-    ``scale`` holds the exponent of the scale, and the most bits of an integer.
-    """
-    fixed = scale_of(*scale)
-    if length < CELLS_OF_32_BITS:
-        return sum_short_rows(first, last, where, is_whole, length, fixed, room)
-    return sum_long_rows(first, last, 0, last - first, where, is_whole, length, fixed, room)
-
-
-@borrowing
 def sum_short_rows(
     first: int, last: int, where: Where, is_whole: bool, length: int, fixed: FixedPoint, room: SumRoom
 ) -> bool:
-    """`sum_rows` for short rows, one row after another."""
+    """Fill c_i and r_i of each row and candidate, one row after another; False if the node's distances do not fit."""
     size, row, share = last - first, room.rows[0, :length], room.share[:length]
     cells = room.read[:length]
     for i in range(size):
@@ -357,7 +361,7 @@ def sum_long_rows(
     fixed: FixedPoint,
     room: SumRoom,
 ) -> bool:
-    """`sum_rows` for the long rows begin to end - 1 of a node, two at a time, so that ranks are read once for both.
+    """`sum_short_rows` for the long rows begin to end - 1 of a node, two at a time: ranks are read once for both.
 
     A last single row is its own pair.
 

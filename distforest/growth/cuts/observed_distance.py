@@ -38,6 +38,7 @@ from distforest.growth.cuts.mean_distance import (
     SumRoom,
     digits,
     distance_bits,
+    exponent_of_rows,
     in_fixed_point,
     rank_rows,
     scale_of,
@@ -107,7 +108,7 @@ def cut_observed(
         of_node = weights[first:last]
         length, is_whole = rank_rows(where.slot[first:last], of_node, values, first, room.sums)
         most = digits(of_node)
-        own = largest_observed_exponent(first, last, where, room.sums.gathered)
+        own = exponent_of_rows(first, last, 0, last - first, where, room.sums.gathered)
         bits = distance_bits(exponent, own, most)
         sum_observed_rows(first, last, where, is_whole, length, scale_of(bits, most), room)
         for k in range(values.shape[0]):
@@ -117,19 +118,6 @@ def cut_observed(
                 scan_observed_order(node, k, values[k, first:last], of_node, room, side, min_leaf, cuts)
         if cuts.candidate[node] >= 0:
             cuts.gain[node] = math.ldexp(cuts.gain[node], -int(bits))
-
-
-@borrowing
-def largest_observed_exponent(first: int, last: int, where: Where, row: Float32s) -> np.int64:
-    """The least e with |z_ij| < 2^e for all observed z_ij of a node, at least -126."""
-    largest, size = np.int32(0), last - first
-    for i in range(size):
-        gather(i, first, last, where, row)
-        patterns = row[:size].view(np.int32)  # without its sign the larger number has the larger pattern
-        for j in range(size):
-            pattern = np.int32(0) if np.isnan(row[j]) else np.int32(patterns[j] & 0x7FFFFFFF)
-            largest = max(largest, pattern)
-    return np.int64(largest >> 23) - 126
 
 
 @borrowing

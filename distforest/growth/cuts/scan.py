@@ -6,13 +6,14 @@
     groups   g3   g0   g1    g2       a category by its rank; without a key: the group of missing values
     sides    L | R   ->   gain        between two different keys
 
-A *group* has a weight and adds to a tally, which is all that a side of a cut knows of its rows: the weight of each class,
-or the sum of the vectors. Tallies are exact integers, so neither the order of equal keys nor the size of the groups matters.
-An *impurity* turns the tallies of the two sides into a gain. Kinds of groups and of impurities are types, for which kernels
-are compiled (`distforest.jit.dispatched`), so that each impurity judges every layout of the data.
+A *group* has a weight and adds to a *tally*, which is all that a side of a cut keeps of its rows: the weight of each
+class, or the sum of the vectors. Tallies are exact integers, so neither the order of equal keys nor the size of the
+groups matters. An *impurity* computes the gain from the tallies of the two sides. Kinds of groups and of impurities are
+types, for which kernels are compiled (`distforest.jit.dispatched`), so that every impurity works on every layout of the
+data: rows, bins, sparse columns, categories, and sums that were added up elsewhere.
 
-The largest gain wins, then the candidate drawn first, then the missing on the right, then the lowest threshold, of which
-`ALL_OBSERVED` is the highest. Gains that differ by rounding are equal.
+The largest gain wins, then the candidate drawn first, then the missing on the right, then the lowest threshold, of
+which `ALL_OBSERVED` is the highest. Gains that differ by rounding are equal.
 """
 
 from __future__ import annotations
@@ -341,7 +342,7 @@ def _(bins: ClassSums | VectorSums, place: int | np.int64) -> None:
 
 @dispatched
 def most_gain(impurity: Impurity, sides: Sides, left: Ints, right: Ints) -> float:
-    """The most that a cut can gain, P(S)/m, for the rows on both sides; inf if it does not follow from their tallies."""
+    """The most that a cut of the rows on both sides can gain; inf if their tallies do not say."""
     raise NotImplementedError
 
 
@@ -390,7 +391,7 @@ def weigh(groups: Groups, places: Ints, which: int, tallies: Tallies) -> None:
 
 @borrowing
 def start_with(missing: int, groups: Groups, tallies: Tallies) -> Sides:
-    """The sides with all groups on the right, but those without a key on the side ``missing``; ``STAY`` leaves them out."""
+    """Put all groups on the right, but those without a key on the side ``missing``; ``STAY`` leaves them out."""
     weights, sums = tallies
     left, right = sums[ON_LEFT], sums[ON_RIGHT]
     for c in range(left.shape[0]):
@@ -416,7 +417,8 @@ def scan(
 ) -> None:
     """Move the groups of ``order`` from right to left, with those that lack a key on the side ``missing``.
 
-    If these are on the right, the last cut separates them from all others. Its mirror image gains the same, so it is left out.
+    If these are on the right, the last cut separates them from all others. Its mirror image gains the same, and is left
+    out.
     """
     left, right, sides = tallies.sums[ON_LEFT], tallies.sums[ON_RIGHT], start_with(missing, groups, tallies)
     if sides.n_left + sides.n_right == 0:
@@ -461,8 +463,8 @@ def scan_candidate(
 ) -> None:
     """Scan one candidate: the first n groups of ``order`` have ascending keys, and the others none.
 
-    ``rules`` are the least weight of a side, and whether groups without a key are put on the right side of a cut, then on
-    the left one; if not, they are left out. All groups of the node are tallied as `WHOLE`.
+    ``rules`` are the least weight of a side, and whether groups without a key are put on the right side of a cut, then
+    on the left one; if not, they are left out. All groups of the node are tallied as `WHOLE`.
     """
     min_leaf, places_missing = rules
     weigh(groups, order[n:], MISSING, tallies)

@@ -148,7 +148,7 @@ def cut_sums(
 
 @borrowing
 def lay_groups(m: int, n_rows: int, of_rows: Groups, of_sums: Groups, sums: Sums, tallies: Tallies) -> int:
-    """Copy the groups of the m rows of ``sums``, and write those of all others behind them; returns how many these are."""
+    """Copy the groups of the m rows of ``sums``, and write those of all others behind them; returns their number."""
     whole, others, weight = tallies.sums[WHOLE], tallies.sums[ON_LEFT], tallies.weights[WHOLE]
     for q in range(whole.shape[0]):
         others[q] = whole[q]

@@ -24,13 +24,14 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from distforest.growth.cuts.blocks import PACKED_CELLS, Where, gather, pack_rows
+from distforest.growth.cuts.blocks import PACKED_CELLS, Where, pack_rows
 from distforest.growth.cuts.criteria import Steady
 from distforest.growth.cuts.mean_distance import (
     MeanDistance,
     SumRoom,
     digits,
     distance_bits,
+    exponent_of_rows,
     largest_exponent,
     rank_rows,
     rows_differ,
@@ -41,7 +42,7 @@ from distforest.growth.cuts.mean_distance import (
 from distforest.growth.cuts.scan import Cuts
 from distforest.jit import borrowing
 from distforest.sources.arrays import release_pages
-from distforest.sources.resident import spans
+from distforest.sources.mapped_rows import spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from distforest.forest.frontier import Frontier
-    from distforest.sources.source import Float32s, Floats, Int32s, Ints
+    from distforest.sources.source import Floats, Int32s
 
 LARGE = -1
 """The pack of a node whose block does not fit."""
@@ -66,7 +67,7 @@ class DistancePasses:
     block_rows: int
 
     def over(self, frontier: Frontier) -> Iterator[tuple[int, int]]:
-        """Pass over the rows of some nodes: see `distforest.sources.resident.spans`."""
+        """Pass over the rows of some nodes: see `distforest.sources.mapped_rows.spans`."""
         distances, is_wanted = self.mapped.distances, np.zeros(len(self.mapped.distances), np.bool_)
         is_wanted[frontier.rows] = True
         return spans(distances, np.flatnonzero(is_wanted), self.block_rows)
@@ -199,7 +200,7 @@ class StoredDistance(Steady):
             if isinstance(criterion, MeanDistance):
                 number[which] = len(packs)
                 some = frontier.take(which)[0]
-                smaller = criterion.at(some) if _bytes_of_blocks(some.sizes) <= spare else criterion
+                smaller = criterion.at(some) if 4 * int((some.sizes**2).sum()) <= spare else criterion
                 spare -= 0 if smaller is criterion else _bytes_held(smaller)
                 packs.append(smaller)
         fits = self._that_fit(frontier, number == LARGE, sum(map(_bytes_held, packs)))
@@ -266,11 +267,6 @@ class StoredDistance(Steady):
         return fits
 
 
-def _bytes_of_blocks(sizes: Ints) -> int:
-    """Bytes of the blocks of nodes of these sizes."""
-    return 4 * int((sizes**2).sum())
-
-
 def _bytes_held(pack: MeanDistance) -> int:
     """Bytes of the blocks that a pack holds."""
     return 0 if pack.packed is None else pack.packed.cells.nbytes
@@ -288,17 +284,5 @@ def sum_span(
     scale: tuple[np.int64, np.int64],
     room: SumRoom,
 ) -> bool:
-    """`sum_rows` for the rows begin to end - 1 of a node."""
+    """`sum_long_rows` for the rows begin to end - 1 of a node."""
     return sum_long_rows(first, last, begin, end, where, is_whole, length, scale_of(*scale), room)
-
-
-@borrowing
-def exponent_of_rows(first: int, last: int, begin: int, end: int, where: Where, row: Float32s) -> np.int64:
-    """The least e with |z_ij| < 2^e in the rows begin to end - 1 of a node, at least -126."""
-    largest, size = np.int32(0), last - first
-    for i in range(begin, end):
-        gather(i, first, last, where, row)
-        patterns = row[:size].view(np.int32)  # without its sign the larger number has the larger pattern
-        for j in range(size):
-            largest = max(largest, np.int32(patterns[j] & 0x7FFFFFFF))
-    return np.int64(largest >> 23) - 126

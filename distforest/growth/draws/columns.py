@@ -64,6 +64,7 @@ class Axis:
 
     n_columns: int
     width: int
+    among: Int32s | None = None  # the columns, shape (n_columns,); None: 0, 1, ...
 
     @property
     def attempts(self) -> int:
@@ -84,31 +85,9 @@ class Axis:
         """So many entries of each node's order of the columns, from the one numbered ``first`` on."""
         columns = np.empty((frontier.n_nodes, width), np.int32)
         axis_columns(keys, self.n_columns, first, columns)
-        n = frontier.n_nodes * width
-        return Projections(width, np.arange(n + 1, dtype=np.int64), columns.reshape(-1), np.ones(n))
-
-
-@dataclass(frozen=True)
-class Among:
-    """Single columns among some ``columns``, shape (n,): those at the places that ``places`` draws."""
-
-    places: Axis
-    columns: Int32s
-
-    @property
-    def width(self) -> int:
-        """That of the places."""
-        return self.places.width
-
-    @property
-    def attempts(self) -> int:
-        """That of the places."""
-        return self.places.attempts
-
-    def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
-        """The columns at the places of each node."""
-        drawn = self.places(frontier, keys, attempt)
-        return drawn._replace(columns=self.columns[drawn.columns])
+        n, drawn = frontier.n_nodes * width, columns.reshape(-1)
+        drawn = drawn if self.among is None else self.among[drawn]
+        return Projections(width, np.arange(n + 1, dtype=np.int64), drawn, np.ones(n))
 
 
 @kernel
@@ -300,19 +279,8 @@ def draw_columns(keys: Keys, first: int, cumulative: Floats, columns: Int32s) ->
 def inverse_deviations(matrix: Float32s, rows: Int32s, present: Ints | None = None) -> Floats:
     """1 / the standard deviation of each column's values within its fences; 0 for a constant column. NaN is left out.
 
-    Parameters
-    ----------
-    matrix
-        Shape (n_rows, n_columns).
-    rows
-        Rows from which the fences are computed, see `distforest.growth.cuts.fences`; they ascend.
-    present
-        The rows that count, ascending; None: all.
-
-    Returns
-    -------
-    ndarray
-        Shape (n_columns,).
+    The fences of ``matrix``, shape (n_rows, n_columns), are computed from its ``rows``, which ascend, see
+    `distforest.growth.cuts.fences`. ``present`` are the rows that count, ascending; None: all.
 
     Examples
     --------

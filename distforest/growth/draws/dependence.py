@@ -149,12 +149,8 @@ def ranks(
 ) -> Int32s:
     """The rank, from 0, of each of ``rows`` in each of ``columns``, equal values in random order; -1 for NaN.
 
-    ``n_categories`` says of each column how many categories it has, 0 if it holds numbers; None or none: all do.
-
-    Returns
-    -------
-    ndarray
-        Shape (n_columns, m).
+    ``n_categories`` says of each column how many categories it has, 0 if it holds numbers; None or none: all do. The
+    shape is (n_columns, m).
     """
     rank = np.empty((len(columns), len(rows)), np.int32)
     if n_categories:
@@ -216,17 +212,9 @@ def bins(ranks_of_columns: Int32s) -> Codes:
 
 
 def largest_dependence(codes: Codes, others: Codes) -> tuple[Floats, Floats]:
-    """The largest G of each column over the ``others``, and of each of these over the columns.
+    """The largest G of each column over the ``others``, shape (k,), and of each of these over the columns, shape (l,).
 
-    Parameters
-    ----------
-    codes, others
-        Bins as `bins` returns them, shapes (k, m) and (l, m); one and the same array for the pairs within it.
-
-    Returns
-    -------
-    of_columns, of_others : ndarray
-        Shapes (k,) and (l,).
+    Both are bins as `bins` returns them, shapes (k, m) and (l, m); one and the same array for the pairs within it.
     """
     m = codes.shape[1]
     counts = np.arange(m + 1, dtype=np.float64)
@@ -313,17 +301,8 @@ def polynomials(ranks_of_columns: Int32s) -> Float32s:
 def polynomial_statistic(columns: Float32s, others: Float32s) -> Floats:
     """The sum of the squared products of the polynomials of two columns: their dependence where it is smooth.
 
-    Over m rows it is m times the sum of nine squared correlations, in other units.
-
-    Parameters
-    ----------
-    columns, others
-        As `polynomials` returns them, shapes (3, k, m) and (3, l, m).
-
-    Returns
-    -------
-    ndarray
-        Shape (k, l), whole numbers.
+    Both are as `polynomials` returns them, shapes (3, k, m) and (3, l, m). Over m rows the sum, a whole number, is m
+    times that of nine squared correlations, in other units; shape (k, l).
     """
     total = np.zeros((columns.shape[1], others.shape[1]))
     for left in columns:

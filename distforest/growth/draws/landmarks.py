@@ -43,14 +43,8 @@ def landmarks_of(n_landmarks: float | None, targets: Floats, by_class: bool, see
     A class gives the objects whose numbers have the lowest ranks by the seed. An object's rank depends on no other one,
     so that landmarks stay, but for a few, where objects are added behind the others; and all tasks draw the same.
 
-    Parameters
-    ----------
-    n_landmarks
-        A number, a share of the objects, or None for `ANY_OBJECT`.
-    targets, by_class
-        The class or target of each object, shape (n_objects,), and whether they are classes.
-    seed
-        The seed of the forest.
+    ``n_landmarks`` is a number, a share of the objects, or None for `ANY_OBJECT`. ``targets`` has the class of each
+    object if ``by_class``, else its target.
 
     Raises
     ------

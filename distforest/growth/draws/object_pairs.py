@@ -23,7 +23,7 @@ import math
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +34,20 @@ from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints, Projections, Source, runs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from distforest.forest.frontier import Frontier, Nodes
+
+    Usable = Callable[[Ints, Int32s, Int32s], NDArray[np.bool_]]
+    """Decides whether each pair (j, i), drawn for one of some candidates, numbered over all nodes, may be used."""
+
+    Pairing = Callable[[Ints, int, int, Frontier, Keys, Int32s], None]
+    """Fills pairs[e] = (j, i) for candidate wanted[e] of all nodes, of which each has ``width``, in some trial.
+
+    The arguments are ``(wanted, width, trial, frontier, keys, pairs)``. A pair is drawn from the nodes' streams, the
+    keys, or from those of their trees, and left as it is where a node has none. ``trial`` counts the pairs of a
+    candidate over all its attempts.
+    """
 
 FIRST_MEASURE = 1 << 37
 """The first draw of a stream that chooses measures."""
@@ -122,27 +133,6 @@ class Disagreement(NamedTuple):
 
     targets: Floats  # the class or target of each object, shape (n_rows,)
     by_class: bool  # whether they are classes
-
-
-class Usable(Protocol):
-    """A rule that decides which pairs a candidate may use."""
-
-    def __call__(self, candidates: Ints, j: Int32s, i: Int32s) -> NDArray[np.bool_]:
-        """Whether each pair (j, i), drawn for one of these candidates, may be used, all of shape (n_pairs,).
-
-        Candidates are numbered over all nodes.
-        """
-
-
-class Pairing(Protocol):
-    """How pairs are drawn.
-
-    Fills pairs[e] = (j, i) for candidate wanted[e], counted over all nodes; it is left as it is where a node has no
-    pair. ``trial`` counts the pairs of a candidate over all its attempts.
-    """
-
-    def __call__(self, wanted: Ints, width: int, trial: int, frontier: Frontier, keys: Keys, pairs: Int32s) -> None:
-        """Draw the pairs from the nodes' streams ``keys``, or from those of their trees."""
 
 
 @dataclass(frozen=True)

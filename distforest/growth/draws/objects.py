@@ -26,7 +26,6 @@ from distforest.growth.draws.object_pairs import (
     FreshPairs,
     KeptPairs,
     Measures,
-    Pairing,
     disagreement,
     rules_of_similarities,
     usable_pairs,
@@ -37,6 +36,7 @@ from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projection
 
 if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier, Nodes
+    from distforest.growth.draws.object_pairs import Pairing
     from distforest.growth.rng import Keys
 
 EXTRA = 1 << 32
@@ -92,13 +92,10 @@ class TwoObjects:
         assert self.trees is not None  # noqa: S101  (the grower calls `of_trees` first)
         return KeptPairs(self.truth, self.trees)
 
-    def _streams(self, frontier: Frontier, keys: Keys) -> Keys:
-        """The streams from which nodes draw measures: their own, or those of their trees if pairs are kept."""
-        return self.trees[frontier.tree] if self.kept and self.trees is not None else keys
-
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """``width`` candidates for each node; empty where no usable pair was drawn."""
-        compared = self.measures.drawn(self._streams(frontier, keys), attempt, self.width)
+        streams = self.trees[frontier.tree] if self.kept and self.trees is not None else keys
+        compared = self.measures.drawn(streams, attempt, self.width)
         rules = rules_of_similarities(self.source, frontier, self.width, compared)
         pairs = usable_pairs(self.pairing, self.width, frontier, keys, attempt, rules)
         terms = Terms.room(len(pairs), 2 * self.n_columns * int((pairs[:, 0] >= 0).sum()))

@@ -15,7 +15,8 @@ import numpy as np
 from distforest.growth.rng import Keys, below
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Int32s, Projections, offsets
-from distforest.sources.sparse_features import Lines, SparseFeatures
+from distforest.sources.sparse import Lines
+from distforest.sources.sparse_features import SparseFeatures
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -69,7 +69,7 @@ class PairBins(NamedTuple):
         low, scale = np.zeros(n), np.zeros(n)
         code, edges = np.zeros((n, CELLS), np.uint16), np.full((n, 1 << (n_codes - 1).bit_length()), np.inf)
         n_extremes = pairs.columns.n_of_family if pairs.columns.family == "max_min" else 0
-        some, points = _sampled_pairs(pairs), _sampled_points(pairs)
+        some, points = _sampled(pairs)
         categories = np.flatnonzero(pairs.columns.kinds != OF_NUMBERS)
         scale[categories], code[categories, 1:], edges[categories, 0] = CELLS, 1, 0.0
         for column in range(n):
@@ -82,22 +82,12 @@ class PairBins(NamedTuple):
         return cls(low, scale, code, edges)
 
 
-def _sampled_pairs(pairs: PointPairs) -> PointPairs:
-    """At most `SAMPLED` of the pairs."""
-    rows = _evenly_spaced(len(pairs.left))
-    return pairs.of_pairs(pairs.left[rows], pairs.right[rows])
-
-
-def _sampled_points(pairs: PointPairs) -> PointPairs:
-    """At most `SAMPLED` of the points in the pairs, each paired with itself: the left ones first, then the right."""
-    pair = _evenly_spaced(2 * len(pairs.left))
-    is_left, row = pair < len(pairs.left), pair % len(pairs.left)
-    points = np.where(is_left, pairs.left[row], pairs.right[row])
-    return pairs.of_pairs(points, points)
-
-
-def _evenly_spaced(n: int) -> Ints:
-    return np.arange(0, n, 1 + (n - 1) // SAMPLED)
+def _sampled(pairs: PointPairs) -> tuple[PointPairs, PointPairs]:
+    """At most `SAMPLED` of the pairs; and of their points, the left ones first, each paired with itself."""
+    n = len(pairs.left)
+    rows, ends = (np.arange(0, total, 1 + (total - 1) // SAMPLED) for total in (n, 2 * n))
+    points = np.where(ends < n, pairs.left[ends % n], pairs.right[ends % n])
+    return pairs.of_pairs(pairs.left[rows], pairs.right[rows]), pairs.of_pairs(points, points)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from distforest.growth.cuts.scan import Cuts
     from distforest.growth.cuts.search import Limits
     from distforest.growth.cuts.two_classes import Judged, TwoClasses
-    from distforest.sources.point_pairs import ObservedBits, PairColumns, PairReading, PointPairs
+    from distforest.sources.kernels import Present
+    from distforest.sources.point_pairs import PairColumns, PairReading, PointPairs
     from distforest.sources.source import Projections
 
     Codes = NDArray[np.uint8]
@@ -42,7 +43,7 @@ class PairLevel(NamedTuple):
     columns: Int32s  # the candidate columns of each node, shape (n_nodes, width)
     codes: Codes  # the class of each pair, shape (n_pairs,)
     pairs: PairReading  # how the columns of a pair are read
-    observed: ObservedBits  # which features each point has
+    observed: Present  # which features each point has
     judged: Judged  # counts and costs of the two classes in each node, and the least weight of a side
 
     @classmethod
@@ -236,16 +237,9 @@ def rank_pairs(node: int, column: int, level: PairLevel, room: CategoryRoom) -> 
 
 @borrowing
 def cut_if_sets(node: int, candidate: int, level: PairLevel, room: CategoryRoom | None, cuts: Cuts) -> bool:
-    """`cut_sets_of_pairs` if the candidate holds unordered pairs; returns whether it does."""
+    """If the candidate holds unordered pairs, `cut_bins` whose bins are their ranks; returns whether it does."""
     if room is None or not holds_pairs(level.columns[node, candidate], level.pairs.columns):
         return False
-    cut_sets_of_pairs(node, candidate, level, room, cuts)
-    return True
-
-
-@borrowing
-def cut_sets_of_pairs(node: int, candidate: int, level: PairLevel, room: CategoryRoom, cuts: Cuts) -> None:
-    """`cut_bins` whose bins are the ranks of the categories of a node's pairs."""
     n, tally, filled = rank_pairs(node, level.columns[node, candidate], level, room), room.tally, room.filled
     first, last = level.nodes.starts[node], level.nodes.starts[node + 1]
     for c in range(n + 1):
@@ -258,6 +252,7 @@ def cut_sets_of_pairs(node: int, candidate: int, level: PairLevel, room: Categor
             filled[n, room.kinds[r]] += level.nodes.weights[first + r]
     begins = STAY if level.pairs.is_complete else LEFT
     cut_bins(node, candidate, filled[: n + 1], room.edges, level.judged, begins, room.bins, cuts)
+    return True
 
 
 @kernel

@@ -72,7 +72,11 @@ class LinearCells:
         goes_right = None if pairs.is_complete else place_learned(of_cells, cuts.missing, side)
         ends = np.where(np.repeat(is_cut, cells.sizes), 1 + side, 0).astype(np.int32)
         table = _one_cut_each(is_cut, cuts.threshold, cuts.gain, own, weights)
-        return CellTree(table if goes_right is None else _sending_on(table, is_cut, goes_right), ends)
+        if goes_right is not None:
+            missing_right = np.zeros(len(table.left), np.bool_)
+            missing_right[table.tree_start[:-1][is_cut]] = goes_right[is_cut]
+            table = replace(table, missing_right=missing_right)
+        return CellTree(table, ends)
 
 
 def _classifier(pairs: PointPairs, rows: Int32s, codes: Codes, of_rows: Floats, name: int) -> Floats:
@@ -113,8 +117,9 @@ class Standard:
         of_some = _all_columns(pairs, some)
         fences = np.empty((2, of_some.shape[1]))
         fence_columns(of_some, np.arange(len(some)), fences)
-        first = _first_observed(_all_columns(pairs, rows[: 1 if pairs.is_complete else PAIRS_AT_ONCE]))
-        origin = np.clip(first, *fences)  # near the values, so that no digits cancel
+        leading = _all_columns(pairs, rows[: 1 if pairs.is_complete else PAIRS_AT_ONCE])
+        first = leading[np.argmax(~np.isnan(leading), axis=0), np.arange(leading.shape[1])]  # that is not missing
+        origin = np.clip(np.nan_to_num(first), *fences)  # near the values, so that no digits cancel
         n, sums, squares = np.zeros(len(origin), np.int64), np.zeros(len(origin)), np.zeros(len(origin))
         for block in _blocks(rows):
             values = _all_columns(pairs, block)
@@ -139,13 +144,6 @@ class Standard:
 def _within(fences: Floats, values: Floats) -> NDArray[np.bool_]:
     within: NDArray[np.bool_] = (fences[0] <= values) & (values <= fences[1])
     return within
-
-
-def _first_observed(values: Floats) -> Floats:
-    """The first value of each column that is not missing, shape (n_columns,); 0 where all are."""
-    place = np.argmax(~np.isnan(values), axis=0)
-    first: Floats = np.nan_to_num(values[place, np.arange(values.shape[1])])
-    return first
 
 
 def columns_of_amounts(pairs: PointPairs) -> Int32s:
@@ -177,10 +175,3 @@ def _one_cut_each(
     columns = np.tile(read, len(cut))
     coefficients = weights[is_cut].reshape(-1)
     return NodeTable(tree_size, left, right, thresholds, width, columns, coefficients, gains, np.zeros(size, np.int64))
-
-
-def _sending_on(table: NodeTable, is_cut: NDArray[np.bool_], goes_right: NDArray[np.bool_]) -> NodeTable:
-    """The table of these trees, whose roots send on pairs that lack a value, shapes (n_trees,)."""
-    missing_right = np.zeros(len(table.left), np.bool_)
-    missing_right[table.tree_start[:-1][is_cut]] = goes_right[is_cut]
-    return replace(table, missing_right=missing_right)

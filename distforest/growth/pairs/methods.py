@@ -15,7 +15,7 @@ from distforest.forest.leaf_kinds import KeepsRanks, KeepsVotes, LeafKind
 from distforest.forest.missing import LEARNED
 from distforest.growth.cuts.search import Limits
 from distforest.growth.cuts.two_classes import TwoClasses
-from distforest.growth.draws.columns import Among, Axis
+from distforest.growth.draws.columns import Axis
 from distforest.growth.grower import Growth
 from distforest.growth.pairs.bins import PairBins
 from distforest.growth.pairs.linear_cells import LinearCells
@@ -82,14 +82,6 @@ def pair_columns(
     return PairColumns(family, n_features, blocks, n_categories)
 
 
-def check_pair_parameters(params: Params) -> None:
-    """Refuse parameters that exclude each other, whatever the data; raises InputError."""
-    if params.get("oob_score") and params["resample"] != "points":
-        raise InputError("oob_score goes with resample='points': two pairs that share a point know of each other")
-    if params.get("leafrank") == "linear" and params["region"] != "diagonal":
-        raise InputError(f"leafrank='linear' goes with region='diagonal', found {params['region']!r}")
-
-
 def check_n_points(n_points: int) -> None:
     """Refuse fewer points than `FEWEST_POINTS`; raises InputError."""
     if n_points < FEWEST_POINTS:
@@ -137,10 +129,10 @@ def growth_of(
         if params["max_bins"] is not None:
             left, right = np.ascontiguousarray(sampling.typical(seed).T)
             bins = PairBins.of(points.of_pairs(left, right), int(params["max_bins"]))
-        columns = square_candidates(points.columns) if square else np.arange(points.shape[1], dtype=np.int32)
-        axis = Axis(len(columns), min(width_of(len(columns)), len(columns)))
+        candidates = square_candidates(points.columns) if square else None
+        n_columns = points.shape[1] if candidates is None else len(candidates)
+        draw = Axis(n_columns, min(width_of(n_columns), n_columns), candidates)
         search = SquareSearch.of(bins, points) if square else PairSearch(bins)
-        draw = Among(axis, columns) if square else axis
     on_missing = "stop" if points.is_complete else LEARNED
     sizes = points.columns.categories_of_columns
     n_categories = np.array(sizes, np.int32) if any(sizes) else None

@@ -34,7 +34,8 @@ from distforest.growth.pairs.histograms import (
     rank_chosen,
 )
 from distforest.jit import borrowing, kernel
-from distforest.sources.point_pairs import WORD_BITS, PairReading, PointPairs, read_column
+from distforest.sources.kernels import WORD
+from distforest.sources.point_pairs import PairReading, PointPairs, read_column
 from distforest.sources.source import Floats, Int32s, Ints, Projections
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class SearchRoom(NamedTuple):
     """Room for a search, as long as the longest node."""
 
     every: NodePairs  # all pairs of a node
-    words: NDArray[np.uint64]  # a word of `ObservedBits` for each pair: the features that both points have
+    words: NDArray[np.uint64]  # a word of `Present` for each pair: the features that both points have
     # places, weights: numbers of the pairs that do not lack a column, and their weights where values are ordered
     places: Int32s
     weights: Int32s
@@ -195,9 +196,9 @@ def find_observed(column: int, own: NodePairs, level: PairLevel, room: SearchRoo
     If features have one word, the words are those of the pairs already.
     """
     feature, words, places = column % level.pairs.columns.n_features, room.words, room.places
-    bit, n = np.uint64(feature % WORD_BITS), np.int64(0)
-    if level.observed.points.shape[1] > 1:
-        share_words(feature // WORD_BITS, own, level, words)
+    bit, n = np.uint64(feature % WORD), np.int64(0)
+    if level.observed.one.shape[1] > 1:
+        share_words(feature // WORD, own, level, words)
     for r in range(own.left.shape[0]):  # without a branch, which would be mispredicted
         places[n] = r
         n += np.int64((words[r] >> bit) & np.uint64(1))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from distforest.growth.rng import Keys
     from distforest.sources.point_pairs import ColumnReading, PointPairs
     from distforest.sources.source import Float32s, Floats
-    from distforest.sources.sparse_features import Lines
+    from distforest.sources.sparse import Lines
 
 VALUES_AT_ONCE = 1 << 22
 """Largest number of values, pairs by columns, that are written down at once, unless a single column has more."""

@@ -56,8 +56,6 @@ from distforest.sources.point_pairs import (
 from distforest.sources.source import Float32s, Floats, Int32s, Projections
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from distforest.forest.frontier import Frontier
     from distforest.growth.cuts.search import Limits
     from distforest.growth.cuts.two_classes import TwoClasses
@@ -85,20 +83,6 @@ def is_square(column: int, how: ColumnReading) -> bool:
     return column < how.n_features and (how.kinds.shape[0] == 0 or how.kinds[column] == OF_NUMBERS)
 
 
-def cut_level(few: Bools, cuts: Cuts, at_values: Callable[[Bools], None], at_edges: Callable[[Bools], None]) -> None:
-    """Cut nodes of few pairs at any value, and the others at the edges of bins, or at any value if no edge gains.
-
-    The bins are those of all pairs: pairs of a node may differ and still be in one bin.
-    """
-    at_values(few)
-    if few.all():
-        return
-    at_edges(~few)
-    in_vain = ~few & (cuts.gain <= 0.0)
-    if in_vain.any():
-        at_values(in_vain)
-
-
 @dataclass(frozen=True)
 class SquareSearch:
     """The best square cut of each node, or cut of a further column of pairs."""
@@ -124,11 +108,13 @@ class SquareSearch:
         def at_values(nodes: Bools) -> None:
             cut_squares_at_values(level, nodes, OrderedNode.of(2 * int(sizes[nodes].max(initial=0))), room, cuts)
 
-        def at_edges(nodes: Bools) -> None:
-            assert bins is not None  # noqa: S101  (without bins every node is cut at any value)
-            cut_squares_at_edges(level, bins, self.of_points, nodes, room, cuts)
-
-        cut_level(few_pairs(sizes, bins), cuts, at_values, at_edges)
+        few = few_pairs(sizes, bins)
+        at_values(few)
+        if bins is not None and not few.all():
+            cut_squares_at_edges(level, bins, self.of_points, ~few, room, cuts)
+            in_vain = ~few & (cuts.gain <= 0.0)  # pairs of a node may differ and still be in one bin
+            if in_vain.any():
+                at_values(in_vain)
         chosen = level.columns[np.arange(frontier.n_nodes), cuts.candidate.clip(0)]
         values = np.empty(len(frontier.rows))
         take_sides(level, chosen, cuts.threshold, values)

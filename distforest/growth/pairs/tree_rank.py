@@ -65,20 +65,9 @@ class LeafRank(Protocol):
     def part(
         self, cells: Frontier, names: Ints, pairs: PointPairs | SparsePairs, codes: Codes, counts: Ints
     ) -> CellTree:
-        """Part cells by small trees, numbered by ``names``.
+        """Part cells by small trees, from whose ``names``, shape (n_cells,), their random numbers follow.
 
-        Parameters
-        ----------
-        cells
-            The cells and their pairs.
-        names
-            Number of each cell's small tree, shape (n_cells,), from which its random numbers follow.
-        pairs
-            The pairs of all cells.
-        codes
-            Class of each pair, shape (n_pairs,).
-        counts
-            Pairs of the two classes in each cell, shape (n_cells, 2).
+        ``codes`` has the class of each pair, ``counts`` the pairs of the two classes in each cell, shape (n_cells, 2).
         """
 
 
@@ -241,23 +230,29 @@ class _Cells:
         below = numbered(self.next_node, tree[of], (~is_root).astype(np.int64))
         number = np.where(is_root, frontier.node[cells][of].astype(np.int64), below)
         left = numbered(self.next_node, tree, np.full(len(cells), 2)).astype(np.int32)
-        self._write_leaves(frontier, scores, ~is_cut)
         pointers = np.zeros(len(table.left), np.int64)
         pointers[kept] = number
-        self._append(
-            tree[of],
-            number,
-            {
-                "left": self._pointed(parts, table.left, kept, left[of], pointers),
-                "right": self._pointed(parts, table.right, kept, left[of], pointers),
-                "threshold": table.threshold[kept],
-                "width": table.width[kept],
-                "gain": table.gain[kept],
-                "scores": np.where(is_root, scores[cells][of], NO_CELL),
-                **self._learned(table, kept),
-                **self._listed(table, kept),
-            },
-        )
+        of_kept: dict[str, np.ndarray] = {
+            "left": self._pointed(parts, table.left, kept, left[of], pointers),
+            "right": self._pointed(parts, table.right, kept, left[of], pointers),
+            "threshold": table.threshold[kept],
+            "width": table.width[kept],
+            "gain": table.gain[kept],
+            **self._listed(table, kept),
+        }
+        if self.learns_missing and table.missing_right is not None:
+            of_kept["missing_right"] = table.missing_right[kept]
+        leaves = frontier.node[~is_cut]
+        level = {
+            "number": np.append(leaves.astype(np.int64), number),
+            "scores": np.append(scores[~is_cut], np.where(is_root, scores[cells][of], NO_CELL)),
+        }
+        for name, values in of_kept.items():
+            uncut = LEAF if name in {"left", "right"} else 0
+            level[name] = np.append(np.full(len(leaves), uncut, values.dtype), values)
+        self.tree.append(np.append(frontier.tree[~is_cut], tree[of]))
+        for name, values in level.items():
+            self.columns.setdefault(name, []).append(values)
         self.ragged.append(table.projections(kept)[2:])
         return left
 
@@ -268,13 +263,6 @@ class _Cells:
         verdicts = parts.verdicts[children]
         return np.where(verdicts == MIXED, pointers[children], left + (verdicts == RIGHT))
 
-    def _learned(self, table: NodeTable, nodes: Ints) -> dict[str, NDArray[np.bool_]]:
-        """Where some nodes of small trees send pairs that lack a value; empty if that is not learned."""
-        if not self.learns_missing:
-            return {}
-        assert table.missing_right is not None  # noqa: S101  (a LeafRank that reads incomplete pairs learns it)
-        return {"missing_right": table.missing_right[nodes]}
-
     def _listed(self, table: NodeTable, nodes: Ints) -> dict[str, Int32s]:
         """How many categories some nodes of small trees list, whose codes are kept; empty if none cuts categories."""
         if not self.lists_categories:
@@ -283,20 +271,6 @@ class _Cells:
             return {"category_size": np.zeros(len(nodes), np.int32)}
         self.category_codes.append(table.category_codes[runs(offsets(table.category_size), nodes)[1]])
         return {"category_size": table.category_size[nodes]}
-
-    def _write_leaves(self, frontier: Frontier, scores: Floats, is_leaf: NDArray[np.bool_]) -> None:
-        number = frontier.node[is_leaf].astype(np.int64)
-        none, zeros = np.full(len(number), LEAF), np.zeros(len(number))
-        uncut = {"left": none, "right": none, "threshold": zeros, "width": np.zeros(len(number), np.int32)}
-        uncut |= {"missing_right": np.zeros(len(number), np.bool_)} if self.learns_missing else {}
-        uncut |= {"category_size": np.zeros(len(number), np.int32)} if self.lists_categories else {}
-        self._append(frontier.tree[is_leaf], number, {**uncut, "gain": zeros, "scores": scores[is_leaf]})
-        self.ragged.append((np.empty(0, np.int32), np.empty(0)))
-
-    def _append(self, tree: Ints, number: Ints, columns: dict[str, np.ndarray]) -> None:
-        self.tree.append(tree)
-        for name, values in {"number": number, **columns}.items():
-            self.columns.setdefault(name, []).append(values)
 
     def table(self) -> tuple[NodeTable, Floats]:
         """Assemble the node table, with ``n_rows`` still 0, and the scores of its cells."""
@@ -345,7 +319,9 @@ class _PartingCells:
         """Which cells are within the limits and have few enough dissimilar pairs to their left."""
         counts = self.criterion.counts(frontier)
         if depth:
-            self._descend(counts[::2, DISSIMILAR], 0.5**depth)
+            left = counts[::2, DISSIMILAR]  # a left child has the score of its parent, a right one comes after it
+            self.before = np.stack([self.before, self.before + left], axis=1).reshape(-1)
+            self.scores = np.stack([self.scores, self.scores - 0.5**depth], axis=1).reshape(-1)
         else:
             self.totals, self.before, self.scores = counts, np.zeros(len(counts), np.int64), np.ones(len(counts))
         is_open = self.ranking.limits.open(frontier, depth, self.criterion)
@@ -353,11 +329,6 @@ class _PartingCells:
             is_open &= self.before < self.ranking.optimise_fpr * self.totals[frontier.tree, DISSIMILAR]
         self.cells, self.counts = frontier, counts[is_open]
         return is_open
-
-    def _descend(self, dissimilar_left: Ints, step: float) -> None:
-        """Go on to the next level: a left child has the score of its parent, a right one comes after it."""
-        self.before = np.stack([self.before, self.before + dissimilar_left], axis=1).reshape(-1)
-        self.scores = np.stack([self.scores, self.scores - step], axis=1).reshape(-1)
 
     def part(self, frontier: Frontier) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
         """Which cells have a small tree with leaves of both kinds; also the side of each pair."""

@@ -124,9 +124,8 @@ def ingest(
     An .npz file of `scipy.sparse.save_npz` becomes ``data``, ``indices`` and ``indptr``. The group's attribute
     ``sparse`` says that they are a sparse matrix, and the group's address stands for it.
 
-    The file is read in blocks of rows, more than once: all faults are found before anything is written. Of an .npz
-    file only arrays in Fortran order, strings and sparse matrices are read as a whole. The sizes that a file announces
-    are compared with its content, and with ``max_bytes``, before a value is read.
+    The file is read in blocks of rows, more than once: faults are found before anything is written. The arrays of an
+    .npz file are read into memory. What a file unfolds to is compared with ``max_bytes``.
 
     The keyword arguments are the options of the command ``distforest ingest``, which is why there are so many.
 
@@ -218,10 +217,9 @@ def ingest(
     Raises
     ------
     InputError
-        The file cannot be read, or does not hold the requested columns (messages count rows and columns from 0); it
-        announces more than it holds or may unfold to; it has a row of text that is too long, or more than
-        1000 members; a feature, as float32, is infinite, or NaN in a libsvm file; a label is NaN or
-        infinite; or the target exists.
+        The file cannot be read, unfolds to too much, or does not hold the requested columns (messages count rows and
+        columns from 0); a row of text is too long; a feature, as float32, is infinite, or NaN in a libsvm file; a label
+        is NaN or infinite; or the target exists.
 
     Examples
     --------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import zipfile
 from functools import partial
 from pathlib import Path, PurePath
 from typing import IO, TYPE_CHECKING
@@ -63,7 +64,11 @@ def arrays_of_npz(source: str, block_bytes: int, max_bytes: int | None) -> tuple
         an array of numbers or strings; features, labels and names do not fit each other.
     """
     with readable(source, Exception), Path(source).open("rb") as stream, np.load(stream) as archive:
-        check_unfolded(source, sum(member.file_size for member in archive.zip.infolist()), max_bytes)
+        members = archive.zip.infolist()
+        check_unfolded(source, sum(member.file_size for member in members), max_bytes)
+        if any(member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for member in members):
+            expected = "members that are stored or deflated were expected"  # zipfile unfolds others without a bound
+            raise InputError(f"{source}: {expected}, found others; write the file by numpy.savez_compressed")
         names = set(archive.files)
         if {"format", "shape", "data"} <= names and {"indptr", "row", "coords", "offsets"} & names:
             if further := sorted(names - SPARSE_MEMBERS):

@@ -11,11 +11,11 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Protocol, SupportsFloat, SupportsIndex, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, SupportsFloat, SupportsIndex
 
 import numpy as np
 
@@ -28,8 +28,6 @@ from distforest.threads import in_thread
 
 if TYPE_CHECKING:
     from distforest.sources.source import Floats
-
-R = TypeVar("R")
 
 THREAD = "distforest-similarity"
 """The name of a thread in which a function is called."""
@@ -134,16 +132,14 @@ def _is_time(value: object) -> bool:
 
 
 class PairFault(Exception):  # noqa: N818 - it carries values, and no user sees it
-    """A call failed at the pair at ``place``; ``values`` are those of the pairs before, ``cause`` is the error.
+    """A call failed by the error ``cause``; ``values`` are those of the pairs before.
 
-    Unless ``is_exact``, the pair at fault may be a later one.
+    Unless ``is_exact``, the pair at fault may be a later one than the next.
     """
 
-    def __init__(
-        self, values: Sequence[float] | Floats, place: int, cause: BaseException, is_exact: bool = True
-    ) -> None:
-        super().__init__(values, place, cause)
-        self.values, self.place, self.cause, self.is_exact = values, place, cause, is_exact
+    def __init__(self, values: Sequence[float] | Floats, cause: BaseException, is_exact: bool = True) -> None:
+        super().__init__(values, cause)
+        self.values, self.cause, self.is_exact = values, cause, is_exact
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +164,7 @@ class Pairwise:
             for a, b in zip(left, right, strict=True):
                 values.append(_finite(self.function(a, b)))
         except Exception as cause:
-            raise PairFault(values, len(values), cause) from cause
+            raise PairFault(values, cause) from cause
         return np.array(values, np.float64)
 
     async def _awaited(self, left: Items, right: Items) -> Floats:
@@ -177,7 +173,7 @@ class Pairwise:
             for a, b in zip(left, right, strict=True):
                 values.append(_finite(await self.function(a, b)))
         except Exception as cause:
-            raise PairFault(values, len(values), cause) from cause
+            raise PairFault(values, cause) from cause
         return np.array(values, np.float64)
 
     def __reduce__(self) -> str | tuple[object, ...]:
@@ -333,7 +329,10 @@ def checked(raw: object, n: int) -> Floats:
     array([ 1., nan])
     """
     values = _floats(raw, n)
-    _check_infinite(values)
+    is_infinite = np.isinf(values)
+    if is_infinite.any():
+        place = int(is_infinite.argmax())
+        raise PairFault(values[:place], _infinite(float(values[place])))
     return values
 
 
@@ -373,13 +372,6 @@ def _infinite(value: float) -> Reason:
     return Reason(f"returned {value}, wanted a finite number, or NaN or None for unobserved")
 
 
-def _check_infinite(values: Floats) -> None:
-    is_infinite = np.isinf(values)
-    if is_infinite.any():
-        place = int(is_infinite.argmax())
-        raise PairFault(values[:place], place, _infinite(float(values[place])))
-
-
 def is_async(function: UserFunction) -> bool:
     """Whether a function or callable object must be awaited.
 
@@ -393,24 +385,6 @@ def is_async(function: UserFunction) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-def answer_batch(function: UserFunction, batch: Batch, policy: AskingPolicy) -> FunctionAnswer:
-    """Ask a function for the values of one batch.
-
-    After a fault the rest of the batch is tried again: from the pair at fault on, or if that is not known, from the
-    first pair without a value. Each pair is tried ``policy.retries + 1`` times. If the function hangs, its thread is
-    abandoned; it does not keep the process from ending.
-
-    Examples
-    --------
-    >>> answer_batch(lambda left, right: [1, None], Batch("ab", "cd", [(0, 2), (1, 3)]), AskingPolicy()).values
-    array([ 1., nan])
-    >>> answer_batch(lambda left, right: [1, 2, 3], Batch("ab", "cd", [(0, 2), (1, 3)]), AskingPolicy(retries=0)).error
-    '...failed at pairs (0, 2) to (1, 3), 2 of them, tried 1 time: returned shape (3,), wanted (2,)'
-    """
-    ((_, one),) = answers(function, [batch], policy, 1)
-    return one
-
-
 def answers(
     function: UserFunction, batches: Iterable[Batch], policy: AskingPolicy, concurrency: int
 ) -> Iterator[tuple[int, FunctionAnswer]]:
@@ -420,6 +394,10 @@ def answers(
     run in daemon threads, or in the caller's thread if they run one at a time without a timeout. Coroutines run on one
     event loop in a daemon thread.
 
+    After a fault the rest of the batch is tried again: from the pair at fault on, or if that is not known, from the
+    first pair without a value. Each pair is tried ``policy.retries + 1`` times. If a function hangs, its thread is
+    abandoned; it does not keep the process from ending.
+
     Examples
     --------
     >>> batches = [Batch([1, 2], [3, 4], [(0, 2), (1, 3)]), Batch([5], [6], [(4, 5)])]
@@ -428,61 +406,47 @@ def answers(
     """
     stop, name = threading.Event(), name_of(function)
     hint = "; it gets two sequences of objects: a function of two objects is given as pairwise(f)"
-    begin = functools.partial(
-        Asking, name, policy=policy, stop=stop, hint="" if isinstance(function, Pairwise) else hint
-    )
-    try:
+    hint = "" if isinstance(function, Pairwise) else hint
+
+    def answered(batch: Batch, call: Callable[[Items, Items], object]) -> FunctionAnswer:
+        asking = Asking(name, batch, policy, stop, hint)
+        while asking.goes_on():
+            try:
+                asking.take(call(*asking.rest()))
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a fault of a user's function
+                asking.fail(error)
+        return asking.answer()
+
+    with ExitStack() as stack:
         if is_async(function):
-            with _running_loop(stop) as loop:
-                yield from _as_completed(_start_on(loop, function, begin), batches, concurrency)
-        elif concurrency == 1:
-            for place, batch in enumerate(batches):
-                yield place, _answered(function, begin(batch))
+            loop = stack.enter_context(running_loop())
+            call = functools.partial(awaited, loop, function, policy.timeout)
         else:
-
-            def start(batch: Batch, report: _Report) -> None:
-                asking = begin(batch)
-                in_thread(lambda: _answered(function, asking), THREAD).add_done_callback(report)
-
-            yield from _as_completed(start, batches, concurrency)
-    finally:
-        stop.set()
-
-
-_Report: TypeAlias = "Callable[[Future[FunctionAnswer]], None]"
-"""Called when the answer to a batch is there."""
-
-
-def _as_completed(
-    start: Callable[[Batch, _Report], None], batches: Iterable[Batch], concurrency: int
-) -> Iterator[tuple[int, FunctionAnswer]]:
-    done: SimpleQueue[tuple[int, Future[FunctionAnswer]]] = SimpleQueue()
-    running = 0
-    for place, batch in enumerate(batches):
-        if running == concurrency:
+            call = functools.partial(_called, function, policy.timeout)
+        stack.callback(stop.set)  # before the loop ends: a coroutine that is cancelled is not tried again
+        if concurrency == 1:
+            yield from ((place, answered(batch, call)) for place, batch in enumerate(batches))
+            return
+        done: SimpleQueue[tuple[int, Future[FunctionAnswer]]] = SimpleQueue()
+        running = 0
+        for place, batch in enumerate(batches):
+            if running == concurrency:
+                earlier, future = done.get()
+                running -= 1
+                yield earlier, future.result()
+            future = in_thread(functools.partial(answered, batch, call), THREAD)
+            future.add_done_callback(lambda future, place=place: done.put((place, future)))  # type: ignore[misc]
+            running += 1
+        for _ in range(running):
             earlier, future = done.get()
-            running -= 1
             yield earlier, future.result()
-        start(batch, lambda future, place=place: done.put((place, future)))  # type: ignore[misc]
-        running += 1
-    for _ in range(running):
-        earlier, future = done.get()
-        yield earlier, future.result()
 
 
-def _answered(function: UserFunction, asking: Asking) -> FunctionAnswer:
-    timeout = asking.policy.timeout
-    while asking.goes_on():
-        call = functools.partial(function, *asking.rest())
-        try:
-            asking.take(call() if timeout is None else _within(call, timeout))
-        except Exception as error:  # noqa: BLE001 - any error of a user's function is a fault to report
-            asking.fail(error)
-    return asking.answer()
-
-
-def _within(call: Callable[[], R], timeout: float) -> R:
-    future = in_thread(call, THREAD)
+def _called(function: UserFunction, timeout: float | None, left: Items, right: Items) -> object:
+    """The result of a call; raises `Late` if it takes longer than it may, and abandons its thread."""
+    if timeout is None:
+        return function(left, right)
+    future = in_thread(lambda: function(left, right), THREAD)
     try:
         return future.result(timeout)
     except TimeoutError:
@@ -492,7 +456,8 @@ def _within(call: Callable[[], R], timeout: float) -> R:
 
 
 @contextmanager
-def _running_loop(stop: threading.Event) -> Iterator[asyncio.AbstractEventLoop]:
+def running_loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """An event loop in a daemon thread; in the end its coroutines are cancelled."""
     ready: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def wait() -> None:
@@ -506,45 +471,26 @@ def _running_loop(stop: threading.Event) -> Iterator[asyncio.AbstractEventLoop]:
     try:
         yield loop
     finally:
-        stop.set()  # first: a coroutine that is cancelled from here on is not tried again
         loop.call_soon_threadsafe(end.set)
         thread.join(_GRACE)
 
 
-def _start_on(
-    loop: asyncio.AbstractEventLoop, function: UserFunction, begin: Callable[[Batch], Asking]
-) -> Callable[[Batch, _Report], None]:
-    held: set[Future[None]] = set()  # an event loop holds its tasks weakly
+def awaited(
+    loop: asyncio.AbstractEventLoop, function: UserFunction, timeout: float | None, left: Items, right: Items
+) -> object:
+    """The result of a coroutine function, which runs on a loop in another thread; raises `Late` as functions do."""
+    found: Future[object] = Future()
 
-    async def guarded(asking: Asking, future: Future[FunctionAnswer]) -> None:
-        try:
-            future.set_result(await _awaited(function, asking))
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:  # noqa: BLE001 - also an interrupt; raised again in the caller's thread
-            future.set_exception(error)
-
-    def start(batch: Batch, report: _Report) -> None:
-        future: Future[FunctionAnswer] = Future()
-        future.add_done_callback(report)
-        task = asyncio.run_coroutine_threadsafe(guarded(begin(batch), future), loop)
-        held.add(task)
-        task.add_done_callback(held.discard)
-
-    return start
-
-
-async def _awaited(function: UserFunction, asking: Asking) -> FunctionAnswer:
-    while asking.goes_on():
-        limit = asyncio.timeout(asking.policy.timeout)
+    async def run() -> None:
+        limit = asyncio.timeout(timeout)
         try:
             async with limit:
-                raw = await function(*asking.rest())
-            asking.take(raw)
-        except asyncio.CancelledError as error:
-            if asking.stop.is_set():
-                raise
-            asking.fail(error)  # the cancellation is the function's own
-        except Exception as error:  # noqa: BLE001 - as for functions
-            asking.fail(Late(asking.policy.timeout or 0.0) if limit.expired() else error)
-    return asking.answer()
+                result = await function(left, right)
+        except BaseException as error:  # noqa: BLE001 - also an interrupt; raised again in the caller's thread
+            found.set_exception(Late(timeout or 0.0) if limit.expired() else error)
+        else:
+            found.set_result(result)
+
+    task = asyncio.run_coroutine_threadsafe(run(), loop)
+    task.add_done_callback(lambda _: found.cancel())  # it may be cancelled before it begins
+    return found.result()

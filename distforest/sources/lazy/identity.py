@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import copyreg
 import functools
 import hashlib
 import importlib
 import importlib.metadata
-import inspect
 import itertools
 import operator
 import struct
-import tokenize
-from contextlib import contextmanager
 from pathlib import PurePath
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -21,7 +19,7 @@ import numpy as np
 from distforest.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -36,25 +34,14 @@ ENTRY_POINTS = "distforest.similarity"
 """The group of entry points by which packages announce similarity functions."""
 
 
-def _layers(function: object) -> list[object]:
-    """A function and, layer by layer, the functions inside its partials and wrappers."""
-    layers = [function]
-    while True:
-        if isinstance(function, functools.partial):
-            function = function.func
-        elif hasattr(function, "__wrapped__"):
-            function = function.__wrapped__
-        else:
-            return layers
-        layers.append(function)
-
-
 def name_of(function: object) -> str:
     """``module:qualname`` of a function, of a partial's innermost one, or of a callable object's class.
 
     Of the layers of a wrapper the outermost one counts: it has the public name.
     """
-    layers = _layers(function)
+    layers = [function]
+    while inner := getattr(layers[-1], "func" if isinstance(layers[-1], functools.partial) else "__wrapped__", None):
+        layers.append(inner)
     named: object = type(layers[-1])
     for layer in reversed(layers):
         if isinstance(layer, functools.partial):  # a wrapper of a partial finds no name to take over
@@ -111,9 +98,9 @@ def signature(function: UserFunction, *, strict: bool = True) -> dict[str, str |
     Returns
     -------
     dict
-        ``function``: its name; ``version``: that of its package, None if it has none; ``sha256``: of its source and
-        code, its defaults, its closure, the state of its object, and the arguments that partials bind. It is the same
-        in every process of one version of Python. Globals are not read.
+        ``function``: its name; ``version``: that of its package, None if it has none; ``sha256``: of its code, its
+        defaults, its closure, the state of its object, and the arguments that partials bind. It is the same in every
+        process of one version of Python. Globals are not read.
 
     Raises
     ------
@@ -129,229 +116,104 @@ def signature(function: UserFunction, *, strict: bool = True) -> dict[str, str |
     False
     """
     name = name_of(function)
-    return {
-        "function": name,
-        "version": _version(name.split(":")[0].split(".")[0]),
-        "sha256": hashlib.sha256(_Content(name, strict).function(function)).hexdigest(),
-    }
-
-
-_PLAIN = (tuple, list, dict)
-"""Collections that are read by their content; a class that inherits from one is read as it is pickled."""
+    sha256 = hashlib.sha256(_Content(name, strict).read(function)).hexdigest()
+    return {"function": name, "version": _version(name.partition(":")[0]), "sha256": sha256}
 
 
 class _Content:
-    """Reads a function's code and state as bytes, without memory addresses and the order of sets and dicts."""
+    """Reads code and state as bytes, without memory addresses and the order of sets and dicts."""
 
     def __init__(self, name: str, strict: bool) -> None:
-        self._name = name
-        self._strict = strict
-        self._is_fixed = False  # whether only immutable values count
-        self._path: list[str] = []  # where the value being read is, for messages
+        self._name, self._strict = name, strict
         self._open: list[object] = []  # the values being read, outermost first: a function may hold itself
 
-    def function(self, function: object) -> bytes:
-        """The bytes of a callable: its innermost function, and what each layer around it adds."""
-        layers = _layers(function)
-        parts = [self._bare(layers[-1])]
-        for layer, inner in itertools.pairwise(layers):
-            if isinstance(layer, functools.partial):
-                with self._at("partial"):
-                    parts.append(self.value((layer.args, layer.keywords)))
-            else:
-                parts.append(self._wrapper(layer, inner))
-        return b"".join(parts)
-
-    def _bare(self, bare: object) -> bytes:
-        if isinstance(bare, FunctionType):
-            return self._python(bare)
-        if isinstance(bare, type):
-            return self._class(bare)
-        call = _call_of(bare)
-        if call or not (inspect.isroutine(bare) or hasattr(bare, "__qualname__")):
-            with self._at("self"):
-                return (self._python(call) if call else b"") + self._class(type(bare)) + self._state(bare)
-        owner, called = getattr(bare, "__self__", None), getattr(bare, "__func__", None)
-        code = self._python(called) if isinstance(called, FunctionType) else name_of(bare).encode()
-        if owner is None or isinstance(owner, ModuleType):
-            return code
-        if isinstance(owner, type):
-            return code + self._class(owner)
-        with self._at("self"):
-            is_plain = type(owner).__module__ == "builtins"  # the bound method of a list or a dict
-            return code + (self.value(owner) if is_plain else self._class(type(owner)) + self._state(owner))
-
-    def _wrapper(self, layer: object, inner: object) -> bytes:
-        """The bytes of a decorator: its code and state without caches, counts and locks, which decide no value."""
-        if isinstance(layer, MethodType):  # it shows the function that its own function wraps, but has an object
-            return self._bare(layer)
-        with self._fixed():
-            if isinstance(layer, FunctionType):
-                return self._python(layer, inner)
-            is_ours = type(layer).__module__.partition(".")[0] == "distforest"  # an adapter, which changes no value
-            if is_ours or not _call_of(layer):
-                return b""
-            copied = {*functools.WRAPPER_ASSIGNMENTS, "__wrapped__"}
-            state = {key: one for key, one in vars(layer).items() if key not in copied and one is not inner}
-            return self._class(type(layer)) + b"".join(key.encode() + self.value(state[key]) for key in sorted(state))
-
-    def _python(self, function: FunctionType, inner: object = None) -> bytes:
-        """Source, code, defaults and closure of a function; without the function that it wraps."""
-        with self._reading(function) as known:
-            if known:
-                return known
-            parts = [_text(function.__code__), self._code(function.__code__)]
-            with self._at("defaults"):
-                parts.append(self.value((function.__defaults__, function.__kwdefaults__)))
-            for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-                with self._at(name):
-                    parts.append(name.encode() + self._cell(cell, inner))
-            return hashlib.sha256(b"".join(parts)).digest()
-
-    def _cell(self, cell: CellType, inner: object) -> bytes:
-        try:
-            content = cell.cell_contents
-        except ValueError:  # not assigned yet
-            return b"e"
-        return b"w" if inner is not None and content is inner else self.value(content)
-
-    def _code(self, code: CodeType) -> bytes:
-        # In addition to the source: lambdas on one line share it, and functions made by exec have none.
-        parts = [code.co_code, code.co_exceptiontable, repr(code.co_names).encode()]
-        parts += [self._code(one) if isinstance(one, CodeType) else self.value(one) for one in code.co_consts]
-        return hashlib.sha256(b"".join(parts)).digest()
-
-    def _class(self, kind: type) -> bytes:
-        """Name and source of a class and its bases, and the state of their methods."""
-        with self._reading(kind) as known:
-            if known:
-                return known
-            parts = []
-            with self._fixed():  # methods that dataclass writes hold markers of their own
-                for one in kind.__mro__:
-                    parts += [_named(one), _text(one)]
-                    for name, member in sorted(vars(one).items()):
-                        method = getattr(member, "__func__", member)
-                        parts += [name.encode() + self._python(method)] if isinstance(method, FunctionType) else []
-            return hashlib.sha256(b"".join(parts)).digest()
-
-    def _state(self, one: object) -> bytes:
-        """The pickled state of an object."""
-        if self._is_fixed:
-            return _typed(one)
-        with self._reading(one) as known:
-            if known:
-                return known
-            try:
-                reduced: Any = None if type(one) is object else one.__reduce_ex__(2)
-            except Exception:  # noqa: BLE001 - a class may refuse in any way
-                reduced = None
-            if reduced is None:
-                return self._without_content(one)
-            if isinstance(reduced, str):  # the name of a global
-                return b"g" + reduced.encode()
-            maker, args, state, items, pairs = itertools.islice(itertools.chain(reduced, [None] * 3), 5)
-            begun = ([None if part is type(one) else part for part in args], state)
-            parts = (*begun, list(items) if items else None, dict(pairs) if pairs else None)
-            return b"o" + _named(type(one)) + name_of(maker).encode() + b"".join(map(self.value, parts))
-
-    def value(self, one: object) -> bytes:
-        """The bytes of a value: its type and content."""
-        if one is None or one is Ellipsis:
-            return b"n" if one is None else b"..."
-        if self._is_fixed and isinstance(one, (list, dict, set)):
-            return _typed(one)
-        if isinstance(one, (set, frozenset)) or (isinstance(one, _PLAIN) and type(one) in _PLAIN):
-            with self._reading(one) as known:
-                return known or self._collection(one)
-        if isinstance(one, np.ndarray):
-            raw = f"a{one.dtype.str}{one.shape}:".encode()
-            return raw + (self.value(one.tolist()) if one.dtype.hasobject else hashlib.sha256(one.tobytes()).digest())
-        if isinstance(one, PurePath):
-            return b"p" + _content(str(one))
-        if isinstance(one, ModuleType):
-            return b"m" + one.__name__.encode()
-        if isinstance(one, type):
-            return b"k" + (_named(one) if self._is_fixed else self._class(one))  # methods refer to most of a library
+    def read(self, one: object, is_fixed: bool = False) -> bytes:
+        """The bytes of a value: its type and content; if ``is_fixed``, immutable content alone."""
         if isinstance(one, (str, bytes, int, float, complex, np.bool_, np.number)):
             return _content(one)
-        if callable(one):
-            return b"F" + hashlib.sha256(name_of(one).encode() + self.function(one)).digest()
-        return self._state(one)
-
-    def _collection(self, one: Collection[object]) -> bytes:
-        if isinstance(one, dict):
-            parts = []
-            for key, value in one.items():
-                with self._at(str(key) if isinstance(key, str) else "[...]"):
-                    parts.append(self.value(key) + self.value(value))
-            return f"d{len(one)}:".encode() + b"".join(sorted(parts))
-        parts = [self.value(part) for part in one]
-        is_set = isinstance(one, (set, frozenset))
-        return f"{'u' if is_set else '('}{len(one)}:".encode() + b"".join(sorted(parts) if is_set else parts)
-
-    def _without_content(self, one: object) -> bytes:
-        if not self._strict:
-            return _typed(one)
-        path = [name for place, name in enumerate(self._path) if place == 0 or name != "self"]
-        where = f" in {'.'.join(path)!r}" if path else ""
-        raise InputError(
-            f"what {self._name} holds must have a content that is the same in every process: None, numbers, str, "
-            "bytes, paths, arrays, functions, and tuples, lists, sets, dicts or picklable objects of these; "
-            f"found {type(one).__name__}{where}; write a plain function of a module that takes it from a global, "
-            "or pass what it belongs to in Lazy(objects=...)"
-        )
-
-    @contextmanager
-    def _at(self, name: str) -> Iterator[None]:
-        # not undone after an error, which ends the reading
-        self._path.append(name)
-        yield
-        self._path.pop()
-
-    @contextmanager
-    def _reading(self, one: object) -> Iterator[bytes]:
-        """Remember a value while it is read; yields a reference if it is already being read further out."""
-        places = [place for place, other in enumerate(self._open) if other is one]
+        if places := [place for place, other in enumerate(self._open) if other is one]:
+            return f"r{places[0]};".encode()
         self._open.append(one)
-        yield f"r{places[0]};".encode() if places else b""
+        content = b"".join(self._parts(one, is_fixed))
         self._open.pop()
+        return type(one).__qualname__.encode() + hashlib.sha256(content).digest()
 
-    @contextmanager
-    def _fixed(self) -> Iterator[None]:
-        before, self._is_fixed = self._is_fixed, True
-        yield
-        self._is_fixed = before
+    def _parts(self, one: object, is_fixed: bool) -> Iterable[bytes]:
+        each = functools.partial(self.read, is_fixed=is_fixed)
+        if one is None or one is Ellipsis:
+            return ()
+        if type(one) in (tuple, frozenset) or (type(one) in (list, dict, set) and not is_fixed):
+            parts: Any = one.items() if isinstance(one, dict) else one
+            return sorted(map(each, parts)) if isinstance(one, (dict, set, frozenset)) else map(each, parts)
+        if isinstance(one, np.ndarray):
+            return f"{one.dtype.str}{one.shape}".encode(), each(one.tolist()) if one.dtype.hasobject else one.tobytes()
+        if isinstance(one, (ModuleType, PurePath)):
+            return (str(one if isinstance(one, PurePath) else one.__name__).encode(),)
+        if isinstance(one, CodeType):  # sources are no help: lambdas on one line share theirs, and `exec` leaves none
+            names, consts = repr(one.co_names).encode(), map(self.read, one.co_consts)
+            return one.co_code, one.co_exceptiontable, names, *consts
+        if isinstance(one, FunctionType):
+            inner = getattr(one, "__wrapped__", None)
+            return (b"" if inner is None else self.read(inner), *self._function(one, is_fixed or inner is not None))
+        if isinstance(one, type):
+            return (name_of(one).encode(),) if is_fixed else self._class(one)  # methods refer to most of a library
+        if isinstance(one, (MethodType, BuiltinFunctionType)):
+            called = one.__func__ if isinstance(one, MethodType) else one.__qualname__
+            return each(called), each(one.__self__)
+        if isinstance(one, functools.partial):
+            return each(one.func), each(one.args), each(one.keywords)
+        if hasattr(one, "__wrapped__"):
+            inner, kind = self.read(one.__wrapped__), type(one)
+            is_python = isinstance(kind.__dict__.get("__call__"), FunctionType)
+            if not is_python or kind.__module__.startswith("distforest."):  # an adapter, which changes no value
+                return (inner,)
+            copied = {*functools.WRAPPER_ASSIGNMENTS, "__wrapped__"}
+            state = sorted((key, held) for key, held in vars(one).items() if key not in copied)
+            return inner, self.read(kind), *(self.read(named, is_fixed=True) for named in state)
+        return (name_of(type(one)).encode(),) if is_fixed else self._state(one)
 
+    def _function(self, function: FunctionType, is_fixed: bool) -> Iterable[bytes]:
+        """Code, defaults and closure of a function."""
+        parts = [self.read(function.__code__)]
+        parts += [self.read(held, is_fixed) for held in (function.__defaults__, function.__kwdefaults__)]
+        for cell in function.__closure__ or ():
+            try:
+                held = cell.cell_contents
+            except ValueError:  # not assigned yet
+                held = ...
+            parts.append(self.read(held, is_fixed))
+        return parts
 
-def _call_of(one: object) -> FunctionType | None:
-    """The function that runs when an object is called, if it is written in Python."""
-    call = getattr(type(one), "__call__", None)  # noqa: B004 - the function itself is wanted
-    return call if isinstance(call, FunctionType) else None
+    def _class(self, kind: type) -> Iterable[bytes]:
+        """Names of a class and its bases, the versions of their packages, and their methods."""
+        for one in kind.__mro__:
+            yield f"{name_of(one)};{_version(one.__module__)};".encode()
+            for name, member in sorted(vars(one).items()):
+                method = getattr(member, "__func__", member)
+                if isinstance(method, FunctionType):  # those of a dataclass hold markers of their own
+                    yield name.encode() + self.read(method, is_fixed=True)
 
-
-def _text(source: type | CodeType | FunctionType) -> bytes:
-    """The source of a class, code or function; empty if there is none."""
-    try:
-        return inspect.getsource(source).encode()
-    except (OSError, TypeError, SyntaxError, tokenize.TokenError):  # the last two: the file is being edited
-        return b""
-
-
-def _typed(one: object) -> bytes:
-    return b"?" + name_of(type(one)).encode()
-
-
-def _named(kind: type) -> bytes:
-    return f"{name_of(kind)};{_version(kind.__module__.split('.')[0])};".encode()
-
-
-@functools.cache  # slow: reads all installed packages
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(_distributions().get(package, [package])[0])
-    except (importlib.metadata.PackageNotFoundError, ValueError):
-        return None
+    def _state(self, one: object) -> Iterable[bytes]:
+        """The pickled state of an object."""
+        reducer: Callable[[Any], Any] = copyreg.dispatch_table.get(type(one), lambda one: one.__reduce_ex__(2))
+        try:
+            reduced: Any = None if type(one) is object else reducer(one)
+        except Exception:  # noqa: BLE001 - a class may refuse in any way
+            reduced = None
+        if isinstance(reduced, str):  # the name of a global
+            return (reduced.encode(),)
+        if reduced is None and self._strict:
+            raise InputError(
+                f"what {self._name} holds must have a content that is the same in every process: None, numbers, str, "
+                "bytes, paths, arrays, functions, and tuples, lists, sets, dicts or picklable objects of these; "
+                f"found {type(one).__name__}; write a plain function of a module that takes it from a global, "
+                "or pass what it belongs to in Lazy(objects=...)"
+            )
+        if reduced is None:
+            return (name_of(type(one)).encode(),)
+        maker, args, state, items, pairs = itertools.islice(itertools.chain(reduced, [None] * 3), 5)
+        held = (maker, args, state, list(items) if items else None, dict(pairs) if pairs else None)
+        return self.read(type(one)), *map(self.read, held)
 
 
 @functools.cache  # slow: reads the metadata of every package
@@ -360,10 +222,14 @@ def _distributions() -> Mapping[str, list[str]]:
     return importlib.metadata.packages_distributions()
 
 
-def _ratio(one: Any) -> bytes:
-    """A long double that no float64 equals, as a quotient of integers."""
-    above, below = one.as_integer_ratio()
-    return f"{above}/{below};".encode()
+@functools.cache
+def _version(module: str) -> str | None:
+    """The version of the package of a module; None if it has none."""
+    package = module.partition(".")[0]
+    try:
+        return importlib.metadata.version(_distributions().get(package, [package])[0])
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        return None
 
 
 def keys_of(objects: Items) -> NDArray[np.int64]:
@@ -374,7 +240,8 @@ def keys_of(objects: Items) -> NDArray[np.int64]:
     objects
         Integers, which are their own keys; strings, bytes, floats, arrays, and tuples or lists of these; or a matrix,
         whose rows are the objects. Arrays, tuples and lists have one key if their numbers or strings are equal, in any
-        precision. Different numbers have different keys, and so do integers, floats and truth values.
+        precision up to that of float64. Different numbers have different keys, and so do integers, floats and truth
+        values.
 
     Raises
     ------
@@ -420,13 +287,10 @@ def _is_packable(array: np.ndarray) -> bool:
     """Whether an array has numbers, and all of them fit the dtype in which their kind is hashed."""
     if not array.size or array.dtype.kind not in _PACKED:
         return False
-    packed = np.dtype(_PACKED[array.dtype.kind])
     if array.dtype.kind in "biu":
         return array.dtype != np.uint64 or int(array.max()) < 1 << 63
-    if array.dtype.itemsize <= packed.itemsize:
-        return True
     with np.errstate(over="ignore"):
-        return bool(((array.astype(packed) == array) | np.isnan(array)).all())
+        return bool(((array.astype(_PACKED[array.dtype.kind]) == array) | np.isnan(array)).all())
 
 
 def _numbers(parts: Sequence[Any]) -> bytes | None:
@@ -435,21 +299,15 @@ def _numbers(parts: Sequence[Any]) -> bytes | None:
     if not kinds or not (kinds == {"b"} or kinds <= set("ifc")):
         return None
     kind = max(kinds, key="bifc".index)
+    exact = [int(part) if isinstance(part, np.integer) else part for part in parts]  # NumPy would round them
     try:
         with np.errstate(over="ignore"):
-            array = np.array([int(part) for part in parts] if kind == "i" else parts, _PACKED[kind])
+            array = np.array(exact, _PACKED[kind])
     except OverflowError:
         return None
-    if kind != "b" and not all(map(_is_exact, parts, array.tolist())):
+    if kind != "b" and any(one != packed and one == one for one, packed in zip(exact, array.tolist(), strict=True)):
         return None
     return _head(len(parts), kind) + array.tobytes()
-
-
-def _is_exact(number: Any, packed: complex) -> bool:
-    """Whether a number equals its packed value."""
-    if isinstance(number, np.integer):
-        number = int(number)  # Python compares it with a float exactly; NumPy would round it
-    return bool(number == packed or number != number)
 
 
 def _kind(one: type) -> str:
@@ -472,12 +330,14 @@ def _content(one: object) -> bytes:
         return f"t{int(one)}".encode()
     if isinstance(one, (int, np.integer)):
         return f"i{int(one)};".encode()
-    if isinstance(one, (float, np.floating)):
-        return b"f" + (struct.pack("<d", float(one)) if _is_exact(one, float(one)) else _ratio(one))
-    if isinstance(one, (complex, np.complexfloating)):
-        if _is_exact(one, complex(one)):
-            return b"c" + struct.pack("<dd", complex(one).real, complex(one).imag)
-        return b"c" + _content(one.real) + _content(one.imag)
+    if isinstance(one, (float, complex, np.floating, np.complexfloating)):
+        with np.errstate(over="ignore"):
+            packed = complex(one)
+        if packed != one and one == one:
+            raise InputError(f"an object must hold numbers of the precision of float64, found {one!r}; round it")
+        if isinstance(one, (float, np.floating)):
+            return b"f" + struct.pack("<d", packed.real)
+        return b"c" + struct.pack("<dd", packed.real, packed.imag)
     raise InputError(
         f"an object must have a content to be remembered by: int, str, bytes, float, numeric array, or a tuple or list "
         f"of these; found {type(one).__name__}; pass integer ids instead, and the objects in Lazy(objects=...)"

@@ -13,7 +13,6 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -126,22 +125,17 @@ class Ledger(AbstractContextManager["Ledger"]):
 
         Raises
         ------
-        InputError
-            If the arrays differ in shape.
         JobError
             If the file cannot be written, for example because the disk is full; nothing of the batch is kept.
         """
-        left, right, values = np.asarray(left, np.int64), np.asarray(right, np.int64), np.asarray(values, np.float64)
-        if left.ndim != 1 or not left.shape == right.shape == values.shape:
-            shapes = f"{left.shape}, {right.shape} and {values.shape}"
-            raise InputError(f"left, right and values must be of one shape (m,); found {shapes}; pass one value a pair")
         if self._symmetric:
             left, right = np.minimum(left, right), np.maximum(left, right)
         with _explained(self._name, JobError), self._connection:
             self._connection.execute("BEGIN")
             self._connection.execute("INSERT INTO jobs (name) VALUES (?) ON CONFLICT DO NOTHING", (job,))
             number = self._connection.execute("SELECT number FROM jobs WHERE name = ?", (job,)).fetchone()[0]
-            rows = zip(left.tolist(), right.tolist(), values.tolist(), repeat(number))  # SQLite stores NaN as NULL
+            columns = left.tolist(), right.tolist(), values.tolist(), [number] * len(left)
+            rows = zip(*columns, strict=True)  # SQLite stores NaN as NULL
             self._connection.executemany("INSERT INTO pairs (a, b, value, job) VALUES (?, ?, ?, ?)", rows)
 
     def load(self, left_keys: Ints, right_keys: Ints, job: str) -> Known:
@@ -234,13 +228,16 @@ def _enter(connection: sqlite3.Connection, name: str, meta: dict[str, object]) -
 
 def _compare(name: str, meta: dict[str, object], stored: dict[str, object]) -> None:
     """Refuse the ledger of another function, and warn of one of another state of the function."""
-    differing = (part for part in meta if meta[part] != stored.get(part))
-    differs = {part: f"{part}: asked {meta[part]!r}, found {stored.get(part)!r}" for part in differing}
-    refused = [text for part, text in differs.items() if part in ("function", "symmetric", "kind")]
-    if refused:
-        raise InputError(f"the ledger {name!r} holds other values ({'; '.join(refused)}); name another file")
+    differs = {
+        part: f"{part}: asked {value!r}, found {stored.get(part)!r}"
+        for part, value in meta.items()
+        if value != stored.get(part)
+    }
+    told = "; ".join(differs.values())
+    if differs.keys() & {"function", "symmetric", "kind"}:
+        raise InputError(f"the ledger {name!r} holds other values ({told}); name another file")
     if differs:
-        text = f"the ledger {name!r} was started with another state of the function ({'; '.join(differs.values())})"
+        text = f"the ledger {name!r} was started with another state of the function ({told})"
         warn_caller(f"{text}; its values are used as they are: name another file to ask anew")
 
 

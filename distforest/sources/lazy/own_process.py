@@ -25,7 +25,7 @@ from weakref import WeakSet
 
 from distforest.sources.lazy import calling
 from distforest.sources.lazy.callbacks import Asking, AskingPolicy, Late, PairFault, Reason, answers, reason_of
-from distforest.sources.lazy.messages import Call, Code, PartAnswer, packed_message
+from distforest.sources.lazy.calling import Call, Code, PartAnswer, packed_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -40,14 +40,10 @@ GRACE, LAST_SECONDS = 5.0, 1.0
 """Seconds in which a late coroutine must be cancelled, and a process without work must end; and seconds in which the
 exit code of a dead process must be known."""
 
-IDLE_SECONDS, SPARE = 30.0, 4
-"""Seconds for which an idle process is kept, and how many more are kept than ever worked at once."""
+IDLE_SECONDS, MOST_IDLE = 30.0, 4 + (os.cpu_count() or 1)
+"""Seconds for which an idle process is kept, and how many are kept."""
 
 _THREAD = threading.local()
-
-
-def _look_at_nothing() -> None:
-    """Look at nothing, and never raise."""
 
 
 @contextmanager
@@ -97,7 +93,7 @@ def answers_apart(
     >>> [one.error for _, one in answers_apart(code, [batch], AskingPolicy(retries=0), 1)]
     ['...failed at pairs (0, 2) to (1, 3), 2 of them, tried 1 time: its process ended with exit code 3']
     """
-    look: Callable[[], None] = getattr(_THREAD, "look", None) or _look_at_nothing
+    look: Callable[[], None] = getattr(_THREAD, "look", None) or (lambda: None)
     drawn, work = enumerate(batches), dict[int, _Work]()
     process: Process | None = None
     try:
@@ -175,7 +171,7 @@ class _Work:
         if part.is_last:
             self.number = None
         if part.fault:
-            self.asking.fail(PairFault(part.values, len(part.values), Reason(part.fault), part.is_exact))
+            self.asking.fail(PairFault(part.values, Reason(part.fault), part.is_exact))
         else:
             self.asking.keep(part.values)
 
@@ -333,54 +329,41 @@ class _Processes:
         self._lock = threading.Lock()
         self._all = WeakSet[Process]()
         self._idle: list[Process] = []
-        self._at_work = self._most = 0
 
     def take(self, code: Code, concurrency: int, look: Callable[[], None]) -> Process:
         """A process that has loaded a function, an idle one if there is one; raises `Reason` if there can be none."""
         with self._lock:
-            fitting = [one for one in self._idle if one.is_sound and one.key == (code.key, concurrency)]
-            if fitting:
-                self._idle.remove(fitting[-1])
-        if fitting:
-            process = fitting[-1]
-            process.expiry.cancel()
-        else:
-            process = Process(code, concurrency)
-            self._all.add(process)
-            process.load(look)
-        with self._lock:
-            self._at_work += 1
-            self._most = max(self._most, self._at_work)
+            for process in reversed(self._idle):
+                if process.is_sound and process.key == (code.key, concurrency):
+                    self._idle.remove(process)
+                    process.expiry.cancel()
+                    return process
+        process = Process(code, concurrency)
+        self._all.add(process)
+        process.load(look)
         return process
 
     def give_back(self, process: Process) -> None:
         """Keep a process for the next task, or end it."""
+        if not process.is_sound:
+            process.end()
+            return
         process.expiry = threading.Timer(IDLE_SECONDS, self.expire, (process,))
         process.expiry.daemon = True
+        process.expiry.start()
         with self._lock:
-            self._at_work -= 1
-            ending = [] if process.is_sound else [process]
-            if not ending:
-                self._idle.append(process)
-                process.expiry.start()
-            surplus = max(0, len(self._idle) - self._most - SPARE)
-            ending += self._idle[:surplus]
-            self._idle = self._idle[surplus:]
-        for one in ending:
+            self._idle.append(process)
+            surplus, self._idle = self._idle[:-MOST_IDLE], self._idle[-MOST_IDLE:]
+        for one in surplus:
             one.end()
 
     def expire(self, process: Process) -> None:
         """End a process that is still idle."""
-        if self.drop(process):
-            process.end(is_gentle=True)
-
-    def drop(self, process: Process) -> bool:
-        """Remove a process from the idle ones; return whether it was one."""
         with self._lock:
-            is_idle = process in self._idle
-            if is_idle:
-                self._idle.remove(process)
-            return is_idle
+            if process not in self._idle:
+                return
+            self._idle.remove(process)
+        process.end(is_gentle=True)
 
     def end_all(self) -> None:
         """End all processes, whatever they do: Python would wait for their calls before it exits."""

@@ -20,7 +20,7 @@ from distforest.sources.lazy.ledger import Ledger
 from distforest.sources.lazy.pairs import PAID, PairCodes, Pairs
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES
 from distforest.sources.side_by_side import SideBySide
-from distforest.sources.source import Projections, block_entries
+from distforest.sources.source import Projections, ReadByEntries
 
 if TYPE_CHECKING:
     from distforest.sources.source import Floats, Int32s, Ints
@@ -69,13 +69,10 @@ class Objects:
         """A digest of the contents of the columns' objects, in order."""
         return hashlib.sha256(self.key[self.column].tobytes()).hexdigest()
 
-    def take(self, distinct: Ints) -> Items:
-        """Some of the distinct objects, by their numbers."""
-        return chosen(self.items, self.first[distinct])
-
-    def names(self, left: Ints, right: Ints) -> Names:
-        """The names of pairs of distinct objects in messages."""
-        return Names(self.first[left], self.first[right], self.n_columns)
+    def batch(self, left: Ints, right: Ints) -> Batch:
+        """Pairs of distinct objects, by their numbers."""
+        left, right = self.first[left], self.first[right]
+        return Batch(chosen(self.items, left), chosen(self.items, right), Names(left, right, self.n_columns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,10 +88,11 @@ class Names:
 
     def __getitem__(self, pair: SupportsIndex, /) -> tuple[str, str]:
         """The names of the two objects of a pair: a column's number, or that of a query."""
-        return self._name(int(self.left[pair])), self._name(int(self.right[pair]))
-
-    def _name(self, place: int) -> str:
-        return str(place) if place < self.n_columns else f"query {place - self.n_columns}"
+        one, other = (
+            str(place) if place < self.n_columns else f"query {place - self.n_columns}"
+            for place in (int(self.left[pair]), int(self.right[pair]))
+        )
+        return one, other
 
 
 def chosen(items: Items, places: Ints) -> Items:
@@ -189,7 +187,7 @@ class ValueSupplier:
         return cls(ask, lazy.concurrency, ledger, job, budget)
 
 
-class LazySource:
+class LazySource(ReadByEntries):
     """The similarities of rows to columns; the function is asked only for pairs that a projection needs.
 
     Unknown pairs of a request are admitted candidate by candidate while the budget lasts, asked for in batches, written
@@ -232,10 +230,6 @@ class LazySource:
         each = np.arange(len(rows) + 1)
         return self.project(rows, each, Projections(1, each, columns, np.ones(len(rows))))[0]
 
-    def block(self, rows: Int32s, columns: Int32s) -> Floats:
-        """The values at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
-        return block_entries(self, rows, columns)
-
     def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows); NaN if a value is unobserved or the candidate is refused.
 
@@ -264,7 +258,12 @@ class LazySource:
 
         try:
             for place, answer in self.supply.ask(batches()):
-                values, error = self._representable(codes[place * size :], answer)
+                values, error, largest = answer.values, answer.error, self._reading.largest
+                if (bad := np.abs(values) > largest).any():  # too large for a similarity or a distance
+                    values = values[: int(bad.argmax())]
+                    pair = self._batch(codes[place * size + len(values) :][:1]).names[0]
+                    returned = f"{name_of(self.lazy.function)} returned {answer.values[len(values)]:g}"
+                    error = f"{returned} for pair ({pair[0]}, {pair[1]}): beyond {largest:g}; scale its values"
                 answered = slice(place * size, place * size + len(values))
                 self._learn(codes[answered], values)
                 is_open[answered] = False
@@ -276,8 +275,7 @@ class LazySource:
             raise JobError(f"{faults[0]}; the values before it are kept{'' if self.supply.ledger else ' in memory'}")
 
     def _batch(self, codes: Ints) -> Batch:
-        a, b = divmod(codes, self.pairs.naming.n_objects)
-        return Batch(self.objects.take(a), self.objects.take(b), self.objects.names(a, b))
+        return self.objects.batch(*divmod(codes, self.pairs.naming.n_objects))
 
     def _learn(self, codes: Ints, values: Floats) -> None:
         """Record values in the ledger, then use them."""
@@ -286,17 +284,6 @@ class LazySource:
             self.supply.ledger.record(self.objects.key[a], self.objects.key[b], values, self.supply.job)
         self._charge(len(values))
         self.pairs.put(codes, self._reading.block(values[None, :], 0)[0])
-
-    def _representable(self, codes: Ints, answer: FunctionAnswer) -> tuple[Floats, str | None]:
-        """The values before the first that is too large for a similarity or a distance; and the error, if any."""
-        largest = self._reading.largest
-        bad = np.abs(answer.values) > largest
-        if not bad.any():
-            return answer.values, answer.error
-        first = int(bad.argmax())
-        a, b = self.objects.names(*divmod(codes[first : first + 1], self.pairs.naming.n_objects))[0]
-        text = f"{name_of(self.lazy.function)} returned {answer.values[first]:g} for pair ({a}, {b})"
-        return answer.values[:first], f"{text}: beyond {largest:g}; scale its values"
 
     def _charge(self, n: int) -> None:
         self.n_evaluations += n

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.forest.pairs import pair_walks
-from distforest.forest.pairs.pair_walks import Block, SumSteps, Walks, blocks_of, walk_sums
+from distforest.forest.pairs.pair_walks import Block, Walks, blocks_of
+from distforest.forest.sum_walks import walk_sums
 from distforest.forest.table import NodeTable
 from distforest.forest.walks import FEW_WALKERS
 from distforest.sources.point_pairs import FAMILIES, PairColumns, PointPairs
@@ -53,7 +54,7 @@ def alone(table: NodeTable, tree: int, row: np.ndarray) -> int:
 def one_by_one(table: NodeTable, tree: int, values: np.ndarray) -> np.ndarray:
     """The leaves of pairs that walk as sums of columns do, though these are single ones."""
     ends = np.empty(len(values), np.int64)
-    walk_sums(int(table.tree_start[tree]), SumSteps.of(table), values, ends)
+    walk_sums(table.sum_nodes, table.sets_if_any, int(table.tree_start[tree]), values, ends)
     return ends
 
 
@@ -180,5 +181,5 @@ def test_pairs_that_lack_values_walk_to_the_side_of_each_node(sizes: list[int], 
             expected.append(node)
         assert Walks(table).ends(tree, Block.of(values)).tolist() == expected
         ends = np.empty(len(values), np.int64)
-        walk_sums(int(table.tree_start[tree]), SumSteps.of(table.sending_on()), values, ends)
+        walk_sums(table.sending_on().sum_nodes, table.sets_if_any, int(table.tree_start[tree]), values, ends)
         assert ends.tolist() == expected

@@ -36,15 +36,16 @@ CASES = sorted({**samples.CASES, **samples.VOTING_CASES})
 # --- round trip -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", sorted({*CASES, *samples.PAIR_CASES}))
 def test_a_sealed_forest_comes_back_as_it_was(case: str, forest_of: ForestOf, sealed_of: SealedOf) -> None:
     forest, path = forest_of(case), sealed_of(case)
     found = open_forest(str(path))
     assert contents(found) == contents(forest)
     assert found.digest == forest.digest == read_manifest(str(path))["digest"] == manifest_of(path)["digest"]
-    queries = samples.queries(case)
-    sides = [scoring.apply(own, own.source(queries)) for own in (forest, found)]
-    assert sides[0].tolist() == sides[1].tolist()
+    if case in CASES:
+        queries = samples.queries(case)
+        sides = [scoring.apply(own, own.source(queries)) for own in (forest, found)]
+        assert sides[0].tolist() == sides[1].tolist()
     score(found, case)
 
 
@@ -122,15 +123,6 @@ def is_refused_or_whole(path: Path, file: Path, expected: dict[str, Any]) -> boo
         )
         return True
     return False
-
-
-@pytest.mark.parametrize("case", sorted(samples.PAIR_CASES))
-def test_a_sealed_forest_over_pairs_comes_back_as_it_was(case: str, forest_of: ForestOf, sealed_of: SealedOf) -> None:
-    forest, path = forest_of(case), sealed_of(case)
-    found = open_forest(str(path))
-    assert contents(found) == contents(forest)
-    assert found.digest == forest.digest == read_manifest(str(path))["digest"]
-    score(found, case)
 
 
 @pytest.mark.slow

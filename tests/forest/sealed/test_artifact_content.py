@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from distforest.errors import ArtifactError
 from distforest.forest.forest import NODE_ARRAYS, canonical
-from distforest.forest.leaves import Members
+from distforest.forest.members import Members
 from distforest.forest.sealed import artifact
 from distforest.forest.sealed.artifact import open_forest
 from tests import samples

@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from scipy.stats import norm
 
-from distforest.growth.cuts.clusters import SCORES, TwoClusters
+from distforest.growth.cuts import clusters
+from distforest.growth.cuts.clusters import SCORES, TwoClusters, project_and_cut_clusters
 from distforest.growth.cuts.fences import LOWER, UPPER
 from distforest.growth.cuts.gaussians import judge_cuts
 from distforest.growth.cuts.scan import NO_CUT
+from distforest.growth.cuts.search import Limits, project_and_cut
 from distforest.growth.cuts.two_means import EQUAL_BIC, FAST_BIC, TWO_MEANS, CandidateCuts, ClusterScoring
+from distforest.sources.arrays import ArraySource
 from tests import samples
 from tests.reference import naive_clusters as ref
 from tests.tries import tries
@@ -430,36 +432,33 @@ def test_the_best_cut_is_judged_as_it_was_found(score: int) -> None:
 # --- planted clusters -------------------------------------------------------------------------------------
 
 
-@KINDS
-@pytest.mark.parametrize("spreads", [(1.0, 1.0), (1.0, 4.0), (4.0, 1.0)])
-@pytest.mark.parametrize("sizes", [(60, 60), (100, 20), (20, 100), (10, 110)])
-def test_planted_clusters_are_cut_where_they_part(
-    score: str, sizes: tuple[int, int], spreads: tuple[float, float]
+@settings(max_examples=tries(25))
+@given(
+    score=st.sampled_from([*SCORES]),
+    relative=st.booleans(),
+    sizes=st.lists(st.integers(1, 90), min_size=1, max_size=6),
+    cells=st.sampled_from([1, 200, 1 << 15]),
+    rounded=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_cuts_and_values_are_those_of_a_level_that_is_projected_whole(
+    score: str, relative: bool, sizes: list[int], cells: int, rounded: bool, seed: int
 ) -> None:
-    """Centres ten of the wider cluster's standard deviations apart: a wide gap lies between them."""
-    for seed in range(5):
-        rng = np.random.default_rng(seed)
-        sides = [rng.normal(0, spreads[0], sizes[0]), rng.normal(10 * max(spreads), spreads[1], sizes[1])]
-        own = line(rng.permutation(np.concatenate(sides).astype(np.float32)).tolist())
-        candidate, threshold, gain = own.cut(score)
-        assert candidate == 0
-        assert sides[0].max() <= threshold < sides[1].min()
-        assert gain > 0
-
-
-def test_unequal_spreads_divide_the_scores() -> None:
-    """Ten of the narrower one's apart the clusters overlap: two-means cuts midway, Fast-BIC nearer to the narrow."""
-    grid = norm.ppf((np.arange(60) + 0.5) / 60)
-    values = np.concatenate([grid, 10.0 + 4.0 * grid])
-    own = line(values.tolist())
-    places = [int((values <= own.cut(score)[1]).sum()) for score in ("fast_bic", "two_means")]
-    assert places == [62, 69]
-
-
-@pytest.mark.parametrize(("score", "factor"), [("equal_bic", 3.0), ("equal_bic", -1.0), ("two_means", -1.0)])
-def test_a_column_and_its_multiple_are_equal_so_the_first_is_chosen(score: str, factor: float) -> None:
-    rng = np.random.default_rng(0)
-    for _ in range(60):
-        x = rng.normal(size=60)
-        frontier = samples.level([list(range(60))], [[1] * 60])
-        assert TwoClusters(score).cut(frontier, np.stack([x, factor * x]), 1).candidate.tolist() == [0]
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((120, 4)).astype(np.float32)
+    source = ArraySource.of(np.round(X) if rounded else X)
+    rows = [rng.permutation(120)[:size].tolist() for size in sizes]
+    frontier = samples.level(rows, [rng.integers(1, 4, size).tolist() for size in sizes])
+    drawn = [
+        (int(column), float(sign)) for column, sign in zip(rng.integers(0, 4, 9), rng.choice([-1, 1], 9), strict=True)
+    ]
+    terms = [[drawn[:1], drawn[node : node + 3], [], drawn[5:7]] for node in range(len(sizes))]
+    level = TwoClusters(score, relative), frontier, samples.projections(terms), Limits(min_samples_leaf=2)
+    expected, values = project_and_cut(source, *level)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clusters, "CACHE_CELLS", cells)
+        found, own = project_and_cut_clusters(source, *level)
+    for name, array in expected._asdict().items():
+        np.testing.assert_array_equal(getattr(found, name), array, name)
+    cut = np.repeat(expected.candidate >= 0, frontier.sizes)
+    np.testing.assert_array_equal(own[cut], values[cut])

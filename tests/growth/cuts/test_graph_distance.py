@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.forest.frontier import Frontier
+from distforest.growth.cuts.earlier_links import CANDIDATE_LANES, add_earlier
 from distforest.growth.cuts.graph_distance import GraphDistance
 from distforest.growth.cuts.mean_distance import NEARBY_ROWS, MeanDistance
 from distforest.growth.cuts.random_cuts import AtRandom
+from distforest.jit import kernel
 from distforest.sources.graph_distances import GraphDistances
 from distforest.sources.source import offsets
 from distforest.sources.sparse import SparseSource
@@ -156,18 +158,6 @@ def test_random_cuts_are_judged_by_links_too(search: Search, data: st.DataObject
     assert [part.tobytes() for part in cut(one, search)] == [part.tobytes() for part in cut(other, search)]
 
 
-def test_a_planted_cut_is_found() -> None:
-    """Two groups of 20 nodes; one in three pairs within a group is linked, one in twenty between them."""
-    rng, group = np.random.default_rng(0), np.repeat([0.0, 1.0], 20)
-    linked = np.triu(rng.random((40, 40)) < np.where(group[:, None] == group, 0.33, 0.05), 1)
-    z = 1.0 - (linked | linked.T).astype(np.float32)
-    values = np.stack([rng.random(40), group + rng.uniform(-0.1, 0.1, 40), rng.random(40)])
-    search = Search(40, [list(range(40))], [[1] * 40], values, 1)
-    found = cut(both(z, 1.0)[0].at(search.frontier), search)
-    assert found.candidate.tolist() == [1]
-    assert 0.1 < found.threshold[0] < 0.9
-
-
 def test_a_node_without_links_or_with_equal_ones_is_pure() -> None:
     for z, expected in (
         (np.ones((3, 3)), False),
@@ -178,3 +168,27 @@ def test_a_node_without_links_or_with_equal_ones_is_pure() -> None:
         frontier = samples.level([[0, 1, 2]], [[1, 2, 1]])
         criterion = both(z.astype(np.float32), 1.0)[0].at(frontier)
         assert criterion.impure(frontier).tolist() == [expected]
+
+
+@kernel
+def earlier_of(rank: np.ndarray, limit: int, place: np.ndarray, terms: np.ndarray, span: tuple[int, int]) -> np.ndarray:
+    """The sums of the links of a span; what was in their array before does not count."""
+    sums = np.full(CANDIDATE_LANES, 77, np.int64)
+    add_earlier(rank, limit, place, terms, span[0], span[1], sums)
+    return sums
+
+
+@settings(max_examples=tries(60), deadline=None)
+@given(st.integers(1, 30), st.integers(0, 50), st.integers(0, 2**32 - 1))
+def test_each_lane_has_its_own_sum(n_rows: int, n_links: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rank = rng.integers(0, n_rows + 1, (n_rows, CANDIDATE_LANES), np.int32)
+    place = rng.integers(0, n_rows, n_links).astype(np.int32)
+    terms = rng.integers(-(2**57), 2**57, n_links)
+    limit = int(rng.integers(n_rows))
+    begin, end = sorted(rng.integers(0, n_links + 1, 2).tolist())
+    expected = [
+        sum(int(terms[e]) for e in range(begin, end) if rank[place[e], lane] < rank[limit, lane])
+        for lane in range(CANDIDATE_LANES)
+    ]
+    assert earlier_of(rank, limit, place, terms, (begin, end)).tolist() == expected

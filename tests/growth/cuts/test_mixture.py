@@ -138,20 +138,6 @@ def test_the_relative_score_knows_no_scale(pairs: list[tuple[int, int]], power: 
     assert found == (pytest.approx(threshold * 2.0**power, nan_ok=True), pytest.approx(score, rel=1e-9, abs=1e-9))
 
 
-@pytest.mark.parametrize("sizes", [(60, 60), (100, 20), (20, 100), (10, 110)])
-@pytest.mark.parametrize("spreads", [(1.0, 1.0), (1.0, 4.0), (4.0, 1.0)])
-def test_planted_clusters_are_parted_in_the_gap_between_them(
-    sizes: tuple[int, int], spreads: tuple[float, float]
-) -> None:
-    """Centres ten of the wider cluster's standard deviations apart."""
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        sides = [rng.normal(0, spreads[0], sizes[0]), rng.normal(10 * max(spreads), spreads[1], sizes[1])]
-        threshold, score = parted(rng.permutation(np.concatenate(sides)), np.ones(120, np.int64))
-        assert sides[0].max() <= threshold < sides[1].min()
-        assert score > 0
-
-
 def test_nodes_and_candidates_do_not_know_of_each_other() -> None:
     rng = np.random.default_rng(0)
     values, weights = rng.normal(size=(3, 30)), rng.integers(1, 4, 30).astype(np.int32)

@@ -111,18 +111,6 @@ def test_a_node_is_impure_if_two_observed_distances_differ(search: Search, data:
         assert criterion.impure(search.frontier).tolist() == expected
 
 
-def test_a_planted_cut_is_found_among_holes() -> None:
-    """Two groups at distance 1 from each other and 0.5 within; seven of ten pairs are unobserved."""
-    rng, group = np.random.default_rng(0), np.repeat([0.0, 1.0], 20)
-    z = np.where(group[:, None] == group, 0.5, 1.0).astype(np.float32)
-    np.fill_diagonal(z, 0.0)
-    z = with_holes(z, rng.random(z.shape) < 0.7)
-    values = np.stack([rng.random(40), group + rng.uniform(-0.1, 0.1, 40), rng.random(40)])
-    found = cut(of(z), Search(40, [list(range(40))], [[1] * 40], values, 1))
-    assert found.candidate.tolist() == [1]
-    assert 0.1 < found.threshold[0] < 0.9
-
-
 def test_without_an_observed_pair_there_is_no_cut() -> None:
     z = np.full((3, 3), np.nan, np.float32)
     np.fill_diagonal(z, [0.0, 1.0, 2.0])

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distforest.growth.cuts.clusters import TwoClusters
 from distforest.growth.cuts.two_means import CandidateCuts
 from distforest.growth.cuts.witnesses import FIRST_WITNESS, Witnesses
 from distforest.growth.draws.columns import ColumnWeights
@@ -124,19 +123,6 @@ def test_a_candidate_without_a_cut_is_left_as_it_is() -> None:
     )
     assert (scores[[0, 1], [0, 1]] == -np.inf).all()
     assert (scores[[0, 1], [1, 0]] > 20).all()
-
-
-def test_witnesses_decide_between_candidates_that_are_cut_alike() -> None:
-    """Two projections with the same gap: the one whose sides differ in the witness wins, whichever comes first."""
-    side, other = np.repeat([0.0, 10.0], 20), np.tile([0.0, 10.0], 20)
-    noise = np.random.default_rng(0).normal(size=40)
-    matrix = (side + np.linspace(-1, 1, 40)).astype(np.float32)[:, None]
-    frontier = samples.level([list(range(40))], [[1] * 40])
-    criterion = TwoClusters("equal_bic", witnesses=witnesses_of(matrix, [[0]]))
-    assert TwoClusters("equal_bic").cut(frontier, np.stack([other, side]) + np.sort(noise), 1).candidate[0] >= 0
-    for order in ([0, 1], [1, 0]):
-        values = np.stack([other, side])[order]
-        assert criterion.cut(frontier, values, 1).candidate.tolist() == [order.index(1)]
 
 
 def test_witnesses_are_drawn_by_their_weights_anew_in_each_attempt() -> None:

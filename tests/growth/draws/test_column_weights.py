@@ -61,15 +61,6 @@ def test_columns_are_drawn_by_their_weights_each_from_its_own_place() -> None:
     assert columns[9, 2] == np.searchsorted(weights.cumulative, share, side="right")
 
 
-@pytest.mark.parametrize("p", [1, 2, 5, 1000])
-def test_equal_weights_are_as_effective_as_they_are_many(p: int) -> None:
-    weights = ColumnWeights.uniform(p)
-    np.testing.assert_allclose(weights.shares, 1 / p, rtol=1e-9)
-    assert weights.effective == pytest.approx(p)
-    few = ColumnWeights.of(np.repeat([0.0, 7.0, 0.0], [9, p, 1]))
-    assert few.effective == pytest.approx(p)
-
-
 @pytest.mark.parametrize("root", range(1, 8))
 def test_candidates_are_the_effective_number_to_the_power_of_three_quarters(root: int) -> None:
     """Rounded up; rounding of the effective number itself adds none: 16 columns give 8."""

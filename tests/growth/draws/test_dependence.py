@@ -163,25 +163,6 @@ def test_two_sets_of_features_are_compared_both_ways(X: np.ndarray, Y: np.ndarra
     np.testing.assert_allclose(theirs, expected.max(axis=0), rtol=1e-9, atol=1e-9)
 
 
-def test_a_feature_and_its_copy_share_all_that_they_know() -> None:
-    X = np.random.default_rng(0).normal(size=(800, 3)).astype(np.float32)
-    X[:, 2] = -X[:, 0]
-    found, largest = screen_of(X)
-    np.testing.assert_allclose(largest[[0, 2]], 1600 * math.log(8))
-    np.testing.assert_allclose(found.dependence, [1 - 49 / (1600 * math.log(8)), 0, 1 - 49 / (1600 * math.log(8))])
-    np.testing.assert_allclose(found.weights, [7 / 18, 2 / 9, 7 / 18])  # q = 2/3: 7/9 for the two
-
-
-@pytest.mark.parametrize("n", [60, 100, 150, 200, 500])
-def test_few_rows_of_noise_are_rarely_significant(n: int) -> None:
-    n_tables = 3 if numba.config.DISABLE_JIT else 20
-    found = 0
-    for seed in range(n_tables):
-        X = np.random.default_rng(seed).normal(size=(n, 20)).astype(np.float32)
-        found += int((screen_of(X)[0].dependence > 0).sum())
-    assert found <= 2  # one pair in a hundred tables is expected
-
-
 # --- weights ----------------------------------------------------------------------------------------------
 
 
@@ -231,17 +212,6 @@ NOISES = {
     "Cauchy": lambda rng, shape: rng.standard_cauchy(shape),
     "half constant": lambda rng, shape: rng.normal(size=shape) * (rng.random(shape) < 0.5),
 }
-
-
-@pytest.mark.parametrize("kind", NOISES)
-def test_noise_alone_is_weighted_almost_evenly(kind: str) -> None:
-    """In 95 of 100 tables at least."""
-    n_tables, p = (1, 12) if numba.config.DISABLE_JIT else (20, 100)
-    uneven = 0
-    for seed in range(n_tables):
-        X = NOISES[kind](np.random.default_rng(seed), (300, p)).astype(np.float32)
-        uneven += screen_of(X, seed)[0].weights.max() > 2 / p
-    assert uneven <= n_tables // 20
 
 
 @pytest.mark.parametrize("p", [1, 2, 3])
@@ -371,16 +341,6 @@ def test_the_rough_statistic_is_exact_so_that_no_order_of_adding_changes_it() ->
 def test_the_features_kept_are_the_largest_of_equal_ones_the_first(statistic: list[int], n_kept: int) -> None:
     expected = sorted(sorted(range(len(statistic)), key=lambda j: (-statistic[j], j))[:n_kept])
     assert nearest_features(np.array(statistic, np.float64), n_kept).tolist() == expected
-
-
-def test_smooth_dependence_in_few_rows_is_liked_better_than_noise() -> None:
-    rng = np.random.default_rng(2)
-    X = rng.normal(size=(NEAR_ROWS, 60)).astype(np.float32)
-    X[:, 7], X[:, 40], X[:, 11] = np.exp(X[:, 50]), X[:, 23] ** 2, np.cos(2 * X[:, 30])
-    own = polynomials(ranks_of(X))
-    found = polynomial_statistic(own, own)
-    np.fill_diagonal(found, 0.0)
-    assert nearest_features(found.max(axis=1), 6).tolist() == [7, 11, 23, 30, 40, 50]
 
 
 def shuffled(state: int, n: int, steps: int) -> list[int]:

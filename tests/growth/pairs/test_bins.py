@@ -180,28 +180,6 @@ def test_one_pair_has_one_bin() -> None:
     assert_sound(PairBins.of(pairs, 256), pairs, 256)
 
 
-@pytest.mark.parametrize("max_bins", [2, 16, 256])
-def test_codes_hold_about_as_many_pairs(max_bins: int) -> None:
-    X = np.random.default_rng(0).normal(size=(90, 2))
-    pairs = pairs_of(X)  # 4005: all of them are sampled
-    bins = PairBins.of(pairs, max_bins)
-    assert (bins.code < SEARCHED).all()
-    assert_quantiles(bins, pairs, max_bins)
-    for column in range(4):
-        counts = np.bincount(codes(bins, column, column_of(pairs, column)))
-        assert len(counts) > 0.7 * max_bins
-        assert counts.max() < 3 * len(pairs.left) / max_bins + 30
-    n_codes = 1 + np.isfinite(bins.edges).sum(axis=1)
-    assert n_codes.tolist() == [max_bins] * 4 or max_bins == 256
-
-
-def test_two_values_are_told_apart() -> None:
-    pairs = pairs_of((np.arange(40)[:, None] % 2).astype(float))
-    bins = PairBins.of(pairs, 256)
-    assert codes(bins, 0, np.array([0.0, 1.0])).tolist() == [0, 1]
-    assert 0.49 < bins.edges[0, 0] < 0.51
-
-
 def with_one_far(far: float) -> PointPairs:
     """All pairs of 80 points, one of which is far from the others."""
     X = np.random.default_rng(0).normal(size=(80, 2))

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
-from distforest.forest.missing import ALL_OBSERVED
+from distforest.forest.frontier import RIGHT, STAY, Frontier
 from distforest.growth.cuts.scan import Cuts
 from distforest.growth.cuts.search import Limits, project_and_cut
 from distforest.growth.cuts.two_classes import TwoClasses
@@ -194,22 +193,6 @@ def searched(search: PairSearch, level: Level, columns: np.ndarray, width: int) 
 
 @pytest.mark.slow
 @settings(max_examples=EXAMPLES // 2)
-@given(wide_levels(), st.sampled_from([None, 2, 16, 256]))
-def test_a_column_is_cut_alone_as_it_is_among_all(level: Level, max_bins: int | None) -> None:
-    """All columns are coded side by side, and values tell which pairs are missing; some columns only where they are."""
-    search = PairSearch(None if max_bins is None else PairBins.of(level.pairs, max_bins))
-    every = np.tile(np.arange(level.pairs.shape[1]), (len(level.rows), 1))
-    cuts, values = searched(search, level, every, every.shape[1])
-    alone, own_values = searched(search, level, cuts.candidate.clip(0)[:, None], 1)
-    assert (cuts.candidate[alone.candidate >= 0] >= 0).all()
-    for f in np.flatnonzero(cuts.gain > 0):
-        assert [part[f] for part in alone[1:]] == [part[f] for part in cuts[1:]]
-        own = slice(*level.frontier.starts[f : f + 2])
-        assert own_values[own].tobytes() == values[own].tobytes()
-
-
-@pytest.mark.slow
-@settings(max_examples=EXAMPLES // 2)
 @given(wide_levels(), st.sampled_from([None, 2, 16]), st.integers(1, 4), st.integers(0, 2**32))
 def test_attempts_in_turn_are_attempts_one_after_another(
     level: Level, max_bins: int | None, width: int, seed: int
@@ -243,35 +226,6 @@ def test_the_order_of_a_pair_does_not_matter(square: bool, data: st.DataObject, 
     assert [part.tobytes() for part in cuts] == [part.tobytes() for part in other]
     for own, twin, is_cut in zip(values, other_values, cuts.candidate >= 0, strict=True):
         assert not is_cut or own.tobytes() == twin.tobytes()
-
-
-def planted(sizes: tuple[int, int, int], kinds: tuple[int, int, int], square: bool) -> Level:
-    """Pairs of near points, of distant ones, and pairs of which a point lacks the value, all of one class each."""
-    X = np.array([[0.0], [1.0], [9.0], [GONE]])
-    pairs = np.repeat([[0, 1], [0, 2], [3, 1]], sizes, axis=0)
-    columns = PairColumns("max_min" if square else "difference", 1)
-    m = len(pairs)
-    codes = np.repeat(kinds, sizes).astype(np.uint8)
-    return Level(PointPairs.of(columns, X, pairs), codes, [list(range(m))], [[1] * m], np.ones((1, 2)), 1, square)
-
-
-@pytest.mark.parametrize("square", [False, True])
-@pytest.mark.parametrize("max_bins", [None, 256])
-@pytest.mark.parametrize("size", [2, 3 * CUT_AT_ANY_VALUE])
-@pytest.mark.parametrize(
-    ("kinds", "side"), [((0, 1, 1), RIGHT), ((0, 1, 0), LEFT), ((0, 0, 1), RIGHT), ((1, 1, 0), RIGHT)]
-)
-def test_a_planted_side_is_found(
-    square: bool, max_bins: int | None, size: int, kinds: tuple[int, int, int], side: int
-) -> None:
-    level = planted((size, size, size), kinds, square)
-    cuts, _ = level.search(max_bins)
-    is_alone = kinds[0] == kinds[1]
-    assert (cuts.candidate[0], cuts.missing[0]) == (0, side)
-    assert cuts.gain[0] == pytest.approx(2 * size * 2 * size / (3 * size))  # both sides are pure
-    assert (cuts.threshold[0] == ALL_OBSERVED) == is_alone
-    if not is_alone:
-        assert 1 <= cuts.threshold[0] < 9
 
 
 @pytest.mark.parametrize("square", [False, True])

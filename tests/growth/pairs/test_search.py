@@ -142,10 +142,9 @@ def test_a_large_node_is_cut_at_the_edges_of_bins_and_a_small_one_anywhere(level
 @pytest.mark.parametrize("blocks", [(), (("dot", 2), ("same", 3))])
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("has_long_tails", [False, True])
-def test_all_columns_at_once_are_searched_as_some(
+def test_a_node_longer_than_a_block_is_cut_at_the_best_edge(
     family: str, has_long_tails: bool, blocks: tuple[tuple[str, int], ...]
 ) -> None:
-    """Nodes that are longer than a block of the search, too."""
     rng = np.random.default_rng(0)
     columns = PairColumns(family, 2, blocks)
     z = rng.normal(size=(40, columns.width - 3 * bool(blocks)))
@@ -176,20 +175,6 @@ def line(places: list[float], codes: list[int], min_leaf: int = 1) -> Level:
     m = len(places)
     column, costs = np.zeros((1, 1), int), np.ones((1, 2))
     return Level(pairs_on_a_line(places), np.array(codes, np.uint8), [[*range(m)]], [[1] * m], column, costs, min_leaf)
-
-
-@pytest.mark.parametrize("size", [CUT_AT_ANY_VALUE, CUT_AT_ANY_VALUE + 1, 200])
-def test_a_planted_cut_is_found(size: int) -> None:
-    places = [float(k) for k in range(1, size + 1)]
-    for at in (1, size // 2, size - 1):
-        level = line(places, [int(k >= at) for k in range(size)])
-        search = PairSearch(PairBins.of(level.pairs, 256))
-        cuts, picked = search(level.pairs, level.criterion, level.frontier, level.projections, level.limits)
-        assert at <= cuts.threshold[0] < at + 1
-        assert cuts.gain[0] == pytest.approx(2 * at * (size - at) / size)
-        assert picked.tolist() == places
-        if size == CUT_AT_ANY_VALUE:
-            assert cuts.threshold[0] == at + 0.5
 
 
 @pytest.mark.parametrize("width", [1, 2, 3])

@@ -183,6 +183,11 @@ def test_what_the_members_unfold_to_is_added_up(refused: Refused, tmp_path: Path
     assert sorted(ingest(str(tmp_path / "a.npz"), str(tmp_path / "a.zarr"), max_bytes=1856)) == ["Y", "Z"]
 
 
+def test_members_that_numpy_does_not_write_are_refused(refused: Refused, tmp_path: Path) -> None:
+    for packing in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        refused(write_npz(tmp_path / "a.npz", packing, X=npy("(3, 4)", b"0" * 48)), "savez_compressed")
+
+
 # Sparse matrices
 
 

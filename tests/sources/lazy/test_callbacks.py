@@ -14,14 +14,7 @@ import numpy as np
 import pytest
 
 from distforest.errors import InputError
-from distforest.sources.lazy.callbacks import (
-    AskingPolicy,
-    Batch,
-    Lazy,
-    answer_batch,
-    answers,
-    pairwise,
-)
+from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy, answers, pairwise
 from tests.messages import naming
 from tests.samples import gap
 
@@ -30,6 +23,11 @@ TIMEOUT = 0.02
 
 def batch_of(n: int, start: int = 0) -> Batch:
     return Batch(list(range(start, start + n)), [0] * n, [(start + i, 100 + i) for i in range(n)])
+
+
+def answer_batch(function: Any, batch: Batch, policy: AskingPolicy) -> FunctionAnswer:
+    ((_, one),) = answers(function, [batch], policy, 1)
+    return one
 
 
 class Script:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import sqlite3
 import subprocess
 import sys
@@ -65,9 +64,9 @@ def test_signature_sees_through_partials_and_wrappers() -> None:
     bound = functools.partial(power, k=1)
     for function in (bound, pairwise(bound), wrapped(bound), pairwise(wrapped(functools.partial(wrapped(power), k=1)))):
         assert name_of(function) == f"{__name__}:power"
-    for function in (pairwise(bound), functools.cache(bound), pairwise(pairwise(bound))):  # they change no value
-        assert digest(function) == digest(bound)
-    assert digest(pairwise(functools.partial(root, k=1))) != digest(bound)
+    assert digest(pairwise(bound)) == digest(pairwise(functools.partial(power, k=1)))
+    assert digest(pairwise(functools.partial(root, k=1))) != digest(pairwise(bound))
+    assert digest(functools.cache(root)) != digest(functools.cache(power))
 
 
 def scaled(by: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -124,40 +123,6 @@ def test_what_a_decorator_remembers_decides_no_value() -> None:
     assert digest(function) == before == digest(remembered(power)) != digest(remembered(root))
 
 
-BOUND = (
-    lambda f: f,
-    lambda f: functools.partial(f, k=1),
-    lambda f: functools.partial(f, k=2),
-    lambda f: functools.partial(f, j=1),
-    lambda f: functools.partial(f, None),
-    lambda f: functools.partial(f, 1),
-    lambda f: functools.partial(f, 1, 2),
-    lambda f: functools.partial(f, [1, 2]),
-    lambda f: functools.partial(f, k=np.arange(2)),
-    lambda f: functools.partial(f, k={"a": None, "b": ("x", 1.5)}),
-    lambda f: functools.partial(f, k={"a": "x", "b": (None, 1.5)}),
-    lambda f: functools.partial(f, k={"x", "y"}),
-    lambda f: functools.partial(f, k=np.subtract),
-    lambda f: functools.partial(f, k=functools.partial(root, 1)),
-    lambda f: functools.partial(f, k=functools.partial(root, 2)),
-)
-
-
-def test_what_a_partial_binds_tells_functions_apart() -> None:
-    assert len({signature(bind(f))["sha256"] for bind in BOUND for f in (power, root)}) == 2 * len(BOUND)
-    swapped = functools.partial(power, k={"b": ("x", 1.5), "a": None})
-    assert signature(swapped) == signature(functools.partial(power, k={"a": None, "b": ("x", 1.5)}))
-
-
-@pytest.mark.slow
-def test_what_a_partial_binds_is_the_same_in_every_process() -> None:
-    function = "functools.partial(numpy.linalg.norm, 'x', k={'a': None, 'b': (1, b'y')}, j=json.loads)"
-    code = f"import functools, json, numpy; from distforest.sources.lazy.identity import *; s = signature({function})"
-    names = {"functools": functools, "json": json, "numpy": np}
-    done = subprocess.run([sys.executable, "-c", f"{code}; print(s)"], capture_output=True, text=True, check=True)
-    assert eval(done.stdout) == signature(eval(function, names))
-
-
 def shifted(by: Any) -> Callable[..., Any]:
     def apart(a: float, b: float) -> float:
         return float(a - b - by)
@@ -179,14 +144,6 @@ def naming(by: Any) -> Callable[..., Any]:
     return apart
 
 
-def wrapped_method(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def inner(self: Any, *args: Any) -> Any:
-        return function(self, *args)
-
-    return inner
-
-
 class Minkowski:
     def __init__(self, p: Any) -> None:
         self.p = p
@@ -195,10 +152,6 @@ class Minkowski:
         return float(abs(a - b) ** self.p)
 
     def apart(self, a: float, b: float) -> float:
-        return self(a, b)
-
-    @wrapped_method
-    def decorated(self, a: float, b: float) -> float:
         return self(a, b)
 
     @classmethod
@@ -215,34 +168,22 @@ class Settings:
         return float(a - b - self.by)
 
 
-def class_of(by: Any) -> Callable[..., Any]:
-    class Shift:
-        def __call__(self, a: float, b: float) -> float:
-            return float(a - b - by)
-
-    return Shift()
-
-
-def nested(by: Any) -> Callable[..., Any]:
-    return shifted([shifted(by), {"a": shifted(0)}])
-
-
 HOLDERS = {
     "closure": shifted,
     "default": defaulting,
     "keyword default": naming,
     "callable object": Minkowski,
     "method": lambda by: Minkowski(by).apart,
-    "decorated method": lambda by: Minkowski(by).decorated,
     "dataclass": Settings,
     "object in a closure": lambda by: shifted(Minkowski(by)),
     "method of a dict": lambda by: {"a": by}.get,
-    "class with a closure": class_of,
-    "nested functions": nested,
+    "nested functions": lambda by: shifted([shifted(by), {"a": shifted(0)}]),
     "attribute of attribute": lambda by: Minkowski(Settings(by)),
     "pairwise": lambda by: pairwise(Minkowski(by)),
     "vectorised": lambda by: np.vectorize(shifted(by)),
     "partial": lambda by: functools.partial(shifted(by), 1),
+    "bound": lambda by: functools.partial(power, by),
+    "bound by name": lambda by: functools.partial(power, k=by),
 }
 
 
@@ -323,13 +264,16 @@ class Apart:
 def made(held):
     def apart(a, b, kind={'p', 'q', 'r'}): return held
     return apart
-digests = [signature(one)['sha256'] for one in (Apart(), made(Apart()), made(Apart().__call__), made(made({1.5, 'x'})))]
+held = Apart(), made(Apart()), made(Apart().__call__), made(made({1.5, 'x'})), functools.partial(made(1), k=numpy)
+digests = [signature(one)['sha256'] for one in held]
 """
 
 
 @pytest.mark.slow
 def test_what_a_function_holds_is_the_same_in_every_process() -> None:
-    code = f"import numpy\nfrom distforest.sources.lazy.identity import signature\n{STATEFUL}\nprint(digests)"
+    code = (
+        f"import functools, numpy\nfrom distforest.sources.lazy.identity import signature\n{STATEFUL}\nprint(digests)"
+    )
     done = [
         subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}
@@ -337,43 +281,30 @@ def test_what_a_function_holds_is_the_same_in_every_process() -> None:
         for seed in "12"
     ]
     assert done[0].stdout == done[1].stdout
-    assert len(set(eval(done[0].stdout))) == 4
+    assert len(set(eval(done[0].stdout))) == 5
 
 
-REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
-    "closure": (lambda: shifted(threading.Lock()), "lock in 'by'"),
-    "attribute": (lambda: Minkowski(sqlite3.connect(":memory:")), "Connection in 'self.p'"),
-    "method": (lambda: Minkowski({"key": [object()]}).apart, "object in 'self.p.key'"),
-    "array of objects": (lambda: Minkowski(np.array([object()])), "object in 'self.p'"),
-    "default": (lambda: naming(threading.Lock()), "lock in 'defaults.by'"),
-    "partial": (lambda: functools.partial(power, k=threading.Lock()), "lock in 'partial.k'"),
-    "generator": (lambda: shifted(iter(number for number in (1, 2))), "generator in 'by'"),
-    "held": (lambda: pairwise(shifted(Settings(threading.Lock()))), "lock in 'by.by'"),
+REFUSED: dict[str, Callable[[], Any]] = {
+    "lock": lambda: shifted(threading.Lock()),
+    "Connection": lambda: Minkowski(sqlite3.connect(":memory:")),
+    "object": lambda: Minkowski({"key": [np.array([object()])]}).apart,
+    "generator": lambda: functools.partial(power, k=iter(number for number in (1, 2))),
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", REFUSED)
-def test_a_state_without_content_is_refused_or_called_by_its_type(case: str) -> None:
-    make, found = REFUSED[case]
-    function = make()
-    with pytest.raises(InputError, match=messages.naming(found, "Lazy(objects=...)")):
+@pytest.mark.parametrize("found", REFUSED)
+def test_a_state_without_content_is_refused_or_called_by_its_type(found: str) -> None:
+    function = REFUSED[found]()
+    with pytest.raises(InputError, match=messages.naming(f"found {found};", "Lazy(objects=...)")):
         signature(function)
-    assert signature(function, strict=False) == signature(make(), strict=False)
-
-
-def test_what_has_content_is_told_apart_without_strictness_too() -> None:
-    locked = [Settings((by, threading.Lock())) for by in (1, 2)]
-    one, two = (signature(function, strict=False)["sha256"] for function in locked)
-    assert one != two
-    assert signature(power, strict=False) == signature(power)
+    assert signature(function, strict=False) == signature(REFUSED[found](), strict=False)
 
 
 BROKEN = {
     "syntax": ("def apart(a, b) return 0", "SyntaxError"),
     "raises": ("raise RuntimeError('no licence')", "RuntimeError: no licence"),
     "exits": ("import sys; sys.exit(3)", "SystemExit: 3"),
-    "divides": ("1 / 0", "ZeroDivisionError"),
 }
 
 
@@ -468,21 +399,17 @@ def test_scalars_are_one_in_any_precision() -> None:
     assert keys_of(np.array([[True, False]])).tolist() == keys_of([[True, np.False_]]).tolist()
 
 
-def test_numbers_beyond_float64_keep_their_value() -> None:
+def test_numbers_are_never_rounded() -> None:
     last, next_one = 2**53, 2**53 + 1
-    finer = np.array([1.0, 1.0], np.longdouble)
-    finer[1] += np.finfo(np.longdouble).eps
-    scalars = [finer[0], finer[1], np.longdouble("1e400"), -np.longdouble("1e400"), np.longdouble("inf")]
     pairs = [[last, 0.5], [next_one, 0.5], [last, 1j], [next_one, 1j], [np.int64(next_one), 1.5]]
-    rows = [np.array([number, 0.5], np.longdouble) for number in scalars]
-    rows += [np.array([number, 0.5], np.clongdouble) for number in finer * 1j]
-    for different in (scalars, pairs, rows, [*finer * 1j]):
-        assert len({*keys_of(different)}) == len(different)
+    assert len({*keys_of(pairs)}) == len(pairs)
     assert keys_of([[np.int64(next_one), 0.5], (next_one, np.float32(0.5))]).tolist() == [keys_of(pairs)[1]] * 2
-    matrix = np.stack([finer, np.ones(2, np.longdouble)])
-    assert keys_of(matrix).tolist() == keys_of([list(row) for row in matrix]).tolist()
-    assert keys_of(matrix)[1] == keys_of([[1.0, 1.0]])[0]  # no matter what stands in other rows
-    assert len({*keys_of(np.array([[np.nan, 1.0], [1.0, np.nan]], np.longdouble))}) == 2
+    finer = 1 + np.finfo(np.longdouble).eps
+    matrix = np.array([[1.0, np.nan], [np.nan, 1.0]], np.longdouble)
+    assert len({*keys_of(matrix)}) == 2
+    for refused in (finer, finer * 1j, np.longdouble("1e400"), [finer, 0.5], np.array([[finer, 1]])):
+        with pytest.raises(InputError, match="float64"):
+            keys_of([refused])
 
 
 def test_integers_beyond_64_bits_keep_their_value() -> None:

@@ -105,13 +105,6 @@ def test_memory_ledgers_are_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert [path.name for path in tmp_path.iterdir()] == [":memory:"]
 
 
-def test_unlike_shapes() -> None:
-    with opened(None) as ledger:
-        with pytest.raises(InputError, match=naming("(2,), (2,) and (1,)")):
-            ledger.record(np.arange(2), np.arange(2), np.zeros(1), "p")
-        assert ledger.count() == 0
-
-
 KILLED = """
 import os, signal, sys
 import numpy as np

@@ -27,7 +27,7 @@ import pytest
 from distforest.errors import CancelledJobError, InputError
 from distforest.sources.lazy import own_process
 from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy, pairwise
-from distforest.sources.lazy.messages import Code
+from distforest.sources.lazy.calling import Code
 from distforest.sources.lazy.own_process import PROCESSES, answers_apart, asking, in_own_processes
 from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
 from tests.messages import naming
@@ -61,8 +61,8 @@ def nothing_stays() -> Iterator[None]:
     before = own_processes()
     yield
     for process in list(PROCESSES._idle):
-        PROCESSES.drop(process)
         process.end()
+    PROCESSES._idle.clear()
     until(lambda: own_processes() <= before)
 
 
@@ -192,8 +192,7 @@ def test_a_process_is_kept_warm_and_ends_when_nobody_asks(monkeypatch: pytest.Mo
     assert found[0] == found[1] != os.getpid()
     assert dict(answers_apart(other, [batch_of(2)], ONCE, 1))[0].error is None
     assert dict(answers_apart(code, [batch_of(2)], ONCE, 1))[0].values[0] == found[0]
-    monkeypatch.setattr(own_process, "SPARE", 0)
-    monkeypatch.setattr(PROCESSES, "_most", 1)
+    monkeypatch.setattr(own_process, "MOST_IDLE", 1)
     assert dict(answers_apart(code, [batch_of(2)], ONCE, 1))[0].values[0] == found[0]
     assert [one.key for one in PROCESSES._idle] == [(code.key, 1)]  # the other one has gone
     PROCESSES._idle[0].end()
@@ -237,15 +236,6 @@ def test_a_pair_at_fault_is_named_as_in_this_process() -> None:
         assert found.error == next(here)[1].error
         assert len(found.values) == place
     assert np.isnan(asked(broken, batch_of(3))[0].values).tolist() == [False, True, False]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("raw", [[1.0], "text", [[1.0], [2.0]], ["a", 1], None])
-def test_what_cannot_be_used_is_refused_in_the_same_words(raw: Any) -> None:
-    def gives(_left: Any, _right: Any) -> Any:
-        return raw
-
-    assert asked(gives, batch_of(2))[0].error == next(own_process.answers(gives, [batch_of(2)], ONCE, 1))[1].error
 
 
 @pytest.mark.slow
@@ -353,7 +343,7 @@ def test_a_module_that_workers_lack_is_told_with_what_to_do(tmp_path: Path) -> N
 SCRIPT = """
 import ctypes, os, sys, threading, time
 from distforest.sources.lazy.callbacks import AskingPolicy, Batch, Lazy
-from distforest.sources.lazy.messages import Code
+from distforest.sources.lazy.calling import Code
 from distforest.sources.lazy.own_process import answers_apart
 folder, hang, end = sys.argv[1:]
 print(os.getpid())

@@ -1,4 +1,4 @@
-"""Distances of leaves that are kept are those of the leaf table, to the bit, and are computed once."""
+"""Distances of leaves, kept or from one pass over the rows, are those of the leaf table, to the bit."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distforest.forest import kept_distances, scoring
+from distforest.forest import members, scoring
 from distforest.forest.forest import Forest
-from distforest.forest.kept_distances import KeptDistances
-from distforest.forest.leaves import Members
+from distforest.forest.members import KeptDistances, Members, leaf_triangles
 from tests import samples
 from tests.tries import tries
 
@@ -47,17 +46,17 @@ def test_a_row_has_the_bits_of_the_leaf_table(seed: int, weighted: bool, offset:
 
 
 def test_what_is_known_is_not_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    forest, asked, keep = forest_of_digits(0), list[int](), kept_distances.keep_rows
-    monkeypatch.setattr(kept_distances, "keep_rows", lambda trees, *of: (asked.append(len(trees)), keep(trees, *of)))
+    forest, asked, keep = forest_of_digits(0), list[int](), KeptDistances.keep
+    monkeypatch.setattr(KeptDistances, "keep", lambda kept, *leaf: (asked.append(leaf[0]), keep(kept, *leaf)))
     for row in (3, 3, 4, 3):
         scoring.distance(forest, forest.leaves[:, row : row + 1], forest.leaves)
-    n_new = int((forest.leaves[:, 4] != forest.leaves[:, 3]).sum())
-    assert asked == [forest.n_trees] + [n_new] * (n_new > 0)
+    new = np.flatnonzero(forest.leaves[:, 4] != forest.leaves[:, 3])
+    assert asked == [*range(forest.n_trees), *new.tolist()]
 
 
 def test_what_does_not_fit_is_not_kept_and_answers_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     kept, without = forest_of_digits(1), forest_of_digits(1)
-    monkeypatch.setattr(kept_distances, "KEPT_NUMBERS", 0)
+    monkeypatch.setattr(members, "KEPT_NUMBERS", 0)
     assert without.kept_distances is None
     monkeypatch.undo()
     answers = [scoring.kneighbors(one, one.leaves[:, :3], one.leaves, 7, False) for one in (kept, without)]
@@ -71,3 +70,24 @@ def test_rows_that_stay_in_a_node_with_children_have_nothing_kept() -> None:
     assert rows is not None
     assert not rows.add(np.zeros((5, 1), np.int32), total)
     assert not total.any()
+
+
+@pytest.mark.kernels
+@pytest.mark.slow
+@settings(max_examples=tries(15), deadline=None)
+@given(
+    seed=st.integers(0, 999), block_rows=st.integers(1, 50), weighted=st.booleans(), offset=st.sampled_from([0.0, 7])
+)
+def test_triangles_are_those_of_the_leaf_table(seed: int, block_rows: int, weighted: bool, offset: float) -> None:
+    rng = np.random.default_rng(seed)
+    forest = samples.forest_from(samples.problem_of("distances"))
+    z = rng.random((samples.N_ROWS,) * 2, dtype=np.float32) * np.float32(1e3)
+    z = np.maximum(z, z.T)
+    weights = rng.integers(1, 2000, samples.N_ROWS).astype(np.int32) if weighted else None
+    in_bag = forest.in_bag if weights is None else forest.in_bag * weights
+    members = Members(forest.table, forest.leaves, in_bag, z, offset)
+    expected = []
+    for tree in range(forest.n_trees):
+        nodes = np.flatnonzero(forest.table.is_leaf[slice(*forest.table.tree_start[tree : tree + 2])])
+        expected.append(members.between(tree, nodes, nodes)[np.tril_indices(len(nodes))])
+    np.testing.assert_array_equal(leaf_triangles(members, block_rows), np.concatenate(expected))

@@ -16,8 +16,8 @@ from sklearn.datasets import load_diabetes, load_digits, load_iris, load_wine
 
 from distforest import RFD, SMERF, Embedding, SimForestClassifier, Targets, URerF
 from distforest.errors import DistforestWarning, InputError
+from distforest.forest.exports import array_of_classes, onnx_bytes, onnx_model
 from distforest.forest.forest import Forest
-from distforest.forest.onnx_model import array_of_classes, onnx_bytes, onnx_model
 from tests.messages import naming
 
 EPSILON = float(np.finfo(np.float32).eps)
@@ -155,6 +155,6 @@ def test_what_onnx_cannot_express_is_refused() -> None:
 
 def test_a_model_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     forest, _ = learned("iris")
-    monkeypatch.setattr("distforest.forest.onnx_model.MAX_MODEL_BYTES", 10_000)
+    monkeypatch.setattr("distforest.forest.exports.MAX_MODEL_BYTES", 10_000)
     with pytest.raises(InputError, match=naming("ONNX", "10,000 bytes", "25 trees")):
         onnx_bytes(forest.forest_)

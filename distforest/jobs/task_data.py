@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse
 
 from distforest.errors import InputError
 from distforest.forest import scoring
+from distforest.forest.forest import canonical
 from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
 from distforest.forest.sealed.artifact import open_forest
+from distforest.jobs.last_opened import LastOpened
+from distforest.sources.array_files import Mapped, untouched
 from distforest.sources.opening import open_matrix, rows_in
 from distforest.sources.point_pairs import check_points
 from distforest.sources.readings import FEATURES, read
@@ -23,17 +28,19 @@ from distforest.sources.sparse_features import read_sparse_features
 from distforest.sources.sparse_pairs import check_sparse_points
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from distforest.evaluation.sides import ScoredSides
     from distforest.forest.forest import Forest
-    from distforest.forest.leaf_index import LeafIndex
     from distforest.forest.pairs.pair_scores import Points
-    from distforest.jobs.own_distances import OwnDistances
     from distforest.jobs.question import Question
     from distforest.sources.guarded import ZarrArray
     from distforest.sources.schema import Reordering
+    from distforest.sources.scratch import ScratchFolder
     from distforest.sources.source import Int32s, Ints, Source
     from distforest.sources.sparse_store import SparseStore
+    from distforest.sources.staged_arrays import StagedTruth
+    from distforest.sources.truth import Truth
 
 VOTERS = "voters"
 """The array beside the nodes that holds, for each routed query, the training object that votes in each tree."""
@@ -44,7 +51,7 @@ BLOCK_OTHERS = 1 << 14
 
 @lru_cache(maxsize=2)
 def opened_forest(address: str, digest: str) -> Forest:
-    """The forest, opened once in a process; ``digest`` is part of the cache key, so a new forest is opened."""
+    """Open a forest, once in a process; ``digest`` is part of the cache key, so a new forest is opened."""
     forest = open_forest(address)
     if forest.digest != digest:
         raise InputError(f"{address} has changed while it was scored; start again")
@@ -85,26 +92,100 @@ def points_of(forest: Forest, values: np.ndarray | scipy.sparse.csr_array) -> Po
     return points
 
 
+@dataclass(frozen=True)
+class OwnDistances:
+    """The ground truth of a scoring job; small enough to travel with every task.
+
+    Attributes
+    ----------
+    truth, scratch
+        The staged ground truth, and the folder for staged files, of which each host has its own.
+    sides
+        Which distance is taken, ``"two"`` or ``"one"``.
+    scored
+        What both score out of bag, if that has decided; else None.
+    """
+
+    truth: StagedTruth
+    scratch: ScratchFolder
+    sides: str
+    scored: ScoredSides | None = None
+
+    @property
+    def sha256(self) -> str:
+        """The digest of the ground truth, and of which distance is taken."""
+        truth = self.truth
+        content = (truth.graph or truth.staged).sha256
+        costs = None if truth.costs is None else truth.costs.sha256
+        told = [self.sides, truth.kind, content, truth.classes, truth.offset, costs]
+        return hashlib.sha256(canonical(told)).hexdigest()
+
+    @contextmanager
+    def watched(self, forest: Forest) -> Iterator[Truth]:
+        """The ground truth as the forest has learned it, opened on this host for a block and cached for the next one.
+
+        Raises
+        ------
+        JobError, OSError
+            A staged file of it was written to during the block; see `untouched`.
+        """
+        opened = LAST_TRUTHS.of((self.sha256, self.scratch), lambda: _OpenedTruth.of(self))
+        with untouched(opened.files):
+            yield scoring.with_costs_learned(forest, opened.truth)
+
+    @property
+    def told(self) -> str:
+        """Which distance is taken, and what has decided, in words."""
+        if self.scored is None:
+            return self.sides
+        scores = {sides: own[self.scored.scoring] for sides, own in self.scored.scores.items()}
+        found = " and ".join(f"{sides!r} {score:.4g}" for sides, score in scores.items())
+        return f"{self.sides}, chosen by {self.scored.scoring} out of bag: {found}"
+
+
+class _OpenedTruth(NamedTuple):
+    """An opened ground truth, and the files that hold it."""
+
+    truth: Truth
+    files: tuple[Mapped, ...]
+
+    @classmethod
+    def of(cls, own: OwnDistances) -> _OpenedTruth:
+        """Open the ground truth of a scoring job."""
+        files = list[Mapped]()
+        return cls(own.truth.open(own.scratch, files), tuple(files))
+
+
+LAST_TRUTHS = LastOpened["tuple[str, ScratchFolder]", _OpenedTruth](2)
+"""The ground truths of the last jobs of this process."""
+
+
+def forget_truths(_job: str) -> None:
+    """Let go of the ground truths that this process has opened, so that their staged files may go.
+
+    Another job that reads one opens it again.
+    """
+    LAST_TRUTHS.forget()
+
+
 @dataclass(frozen=True, eq=False)
-class Asked:
+class TaskData:
     """Some rows of a question, and the data that its answer needs; each part is read at its first use.
 
     Attributes
     ----------
-    question
-        The question.
-    digest
-        Digest of the forest.
+    question, digest
+        The question, and the digest of its forest.
     span
         The queries or pairs that the task answers.
     routed
         The group with the nodes of all objects, if similarities come from a function.
     run
-        Tells this scoring from all others: what is read once for all its tasks is not kept for the next one.
+        Distinguishes this scoring from all others: what is read once for all its tasks is not kept for the next one.
     part_rows
         Rows of the leaf index that are made at once; None: all, once in a process.
     own
-        What is known of the ground truth, if training rows' own distances may count.
+        The ground truth, if training rows' own distances may count.
     """
 
     question: Question
@@ -133,9 +214,7 @@ class Asked:
     @cached_property
     def nodes(self) -> Int32s:
         """The nodes of the queries, shape (n_trees, n)."""
-        if self.routed:
-            return self.nodes_of("queries", self.span)
-        return scoring.apply(self.forest, self.source)
+        return self._nodes_of("queries", self.span) if self.routed else scoring.apply(self.forest, self.source)
 
     @property
     def voters(self) -> Int32s | None:
@@ -143,16 +222,11 @@ class Asked:
         if not self.forest.nearest_votes:
             return None
         if self.routed:
-            return self.nodes_of(VOTERS, self.span)
+            return self._nodes_of(VOTERS, self.span)
         rows = np.arange(self.nodes.shape[1], dtype=np.int32)
-        return nearest_members(self.nodes, self.training_index, self.source, rows)
+        return nearest_members(self.nodes, self.forest.training_index, self.source, rows)
 
-    @property
-    def training_index(self) -> LeafIndex:
-        """The index of training rows by leaf."""
-        return self.forest.training_index
-
-    def nodes_of(self, name: str, rows: slice | np.ndarray) -> Int32s:
+    def _nodes_of(self, name: str, rows: slice | np.ndarray) -> Int32s:
         """The nodes of some rows of the queries, or of the reference, shape (n_trees, n)."""
         if self.routed:
             return np.ascontiguousarray(rows_in(_opened_once(self.run, f"{self.routed}/{name}"), rows).T)
@@ -164,7 +238,7 @@ class Asked:
             return measure(self.forest.training_nodes)
         n = int(open_matrix(self.question.reference).shape[0])
         blocks = (slice(first, min(first + BLOCK_OTHERS, n)) for first in range(0, n, BLOCK_OTHERS))
-        return np.concatenate([measure(self.nodes_of("reference", rows)) for rows in blocks], axis=1)
+        return np.concatenate([measure(self._nodes_of("reference", rows)) for rows in blocks], axis=1)
 
     def points(self, name: str, rows: slice | np.ndarray) -> Points:
         """Some of the queries, or of the reference, in the form that a forest over pairs reads."""
@@ -172,27 +246,31 @@ class Asked:
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """The queries that occur in a pair; and the positions of both sides of each pair among them."""
-        pairs = self._read("pairs", self.span)
+        pairs = rows_in(_opened_once(self.run, self.question.arrays["pairs"]), self.span)
         rows, places = np.unique(pairs, return_inverse=True)
         return rows, places.reshape(pairs.shape).T
+
+    def nodes_of_pairs(self) -> tuple[Int32s, Int32s]:
+        """The nodes of the first and of the second query of each pair, both of shape (n_trees, n)."""
+        rows, (left, right) = self.pairs()
+        nodes = self._nodes_of("queries", rows)
+        return nodes[:, left], nodes[:, right]
 
     def _source(self, name: str, rows: slice | np.ndarray) -> Source:
         return self.forest.source(self._recoded(name, rows))
 
     def _recoded(self, name: str, rows: slice | np.ndarray) -> np.ndarray:
         """Some rows as the forest has them; how is found once in a process, as names may be many, and far away."""
+        address = self.question.arrays[name]
         with _RECODING:
-            recoding = _recoding_once(self.run, self.question.forest, self.digest, self.question.arrays[name])
-        values = self._read(name, rows)
+            recoding = _recoding_once(self.run, self.question.forest, self.digest, address)
+        values = rows_in(_opened_once(self.run, address), rows)
         return recoding.rows(values)[0] if recoding else values
-
-    def _read(self, name: str, rows: slice | np.ndarray) -> np.ndarray:
-        return rows_in(_opened_once(self.run, self.question.arrays[name]), rows)
 
 
 @lru_cache(maxsize=4)
 def _opened_once(run: str, address: str) -> ZarrArray | SparseStore:  # noqa: ARG001  (of the key)
-    """What tasks of a run read rows of; opening it takes as long as reading a block."""
+    """Open what tasks of a run read rows of; that takes as long as reading a block."""
     return open_matrix(address)
 
 

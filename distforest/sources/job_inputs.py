@@ -1,9 +1,12 @@
-"""The inputs that a job wants: what each is for, where it lies, and how it is read."""
+"""The inputs of a job: what each is for, where it lies, how it is read, and what its metadata say."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
+
+from distforest.sources.readings import FEATURES
 
 if TYPE_CHECKING:
     from distforest.sources.readings import Reading
@@ -22,14 +25,15 @@ class Role(StrEnum):
     PAIR_WEIGHT = "pair_weight"
 
 
-class WantedKernel(NamedTuple):
-    """A built-in similarity of the features that are wanted; without ``gamma``, their scale decides it."""
+class GivenKernel(NamedTuple):
+    """A built-in similarity of features; without ``gamma``, their scale decides it."""
 
     kind: str
     gamma: float | None
 
 
-class Wanted(NamedTuple):
+@dataclass(frozen=True)
+class JobInput:
     """An input of a job.
 
     Attributes
@@ -44,6 +48,14 @@ class Wanted(NamedTuple):
         The built-in similarities through which features are read; none if splits read features.
     numbers_for
         What reads all features as numbers, and so takes no categories; "" if nothing does.
+    shape, dtype
+        As its metadata say, once they have been read.
+    n_stored
+        Number of entries of a sparse matrix; None of an array.
+    item
+        Bytes of an entry of the matrix in a tree.
+    staged_bytes, laid_bytes
+        Bytes of its staged file, and of a copy that is made of it before.
     """
 
     place: str
@@ -52,5 +64,16 @@ class Wanted(NamedTuple):
     reading: Reading
     is_vector: bool = False
     may_be_sparse: bool = False
-    kernels: tuple[WantedKernel, ...] = ()
+    kernels: tuple[GivenKernel, ...] = ()
     numbers_for: str = ""
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    n_stored: int | None = None
+    item: int = 4
+    staged_bytes: int = 0
+    laid_bytes: int = 0
+
+    @property
+    def is_of_sparse_features(self) -> bool:
+        """Whether it is features of which most are 0."""
+        return self.role == Role.MATRIX and self.reading is FEATURES and self.n_stored is not None
