@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from distforest.checks.table import check
-    from distforest.estimators.loading import load
-    from distforest.estimators.merging import merge
+    from distforest.estimators.loading import load, merge
     from distforest.estimators.outliers import SimForestOutlier
     from distforest.estimators.rfd import RFD
     from distforest.estimators.simforest import SimForestClassifier, SimForestRegressor
@@ -50,8 +49,7 @@ __all__ = [
 
 _HOME = {
     "check": "distforest.checks.table",
-    "load": "distforest.estimators.loading",
-    "merge": "distforest.estimators.merging",
+    **dict.fromkeys(("load", "merge"), "distforest.estimators.loading"),
     "read_ids": "distforest.sources.files.ids",
     "RFD": "distforest.estimators.rfd",
     "SMERF": "distforest.estimators.smerf",

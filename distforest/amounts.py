@@ -1,4 +1,4 @@
-"""Amounts in words, for messages: counts with their nouns, and bytes with their units."""
+"""Amounts and values in words: counts with their nouns, bytes with their units, and what JSON holds."""
 
 from __future__ import annotations
 
@@ -40,3 +40,18 @@ def in_bytes(count: float) -> str:
         if count < 1024:
             return f"{count:,.1f} {unit}"
     return f"{count / 1024:,.1f} GiB"
+
+
+def value_in_words(value: object) -> str:
+    """Write a value of a manifest: a dict, a list or a plain value.
+
+    Examples
+    --------
+    >>> value_in_words({"kind": "rbf", "shape": [3, 4], "names": []})
+    'kind rbf, shape 3, 4, names none'
+    """
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {value_in_words(entry)}" for key, entry in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(value_in_words, value)) or "none"
+    return str(value)

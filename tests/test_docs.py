@@ -11,7 +11,7 @@ import click
 import pytest
 
 from distforest.checks.table import CHECKS
-from distforest.command_line.exits import CODES, STATE_CODES
+from distforest.command_line.commands import CODES, STATE_CODES
 from distforest.growth.methods import METHODS
 from distforest.kernel_cache import FOLDER
 from distforest.service import dask_setup

@@ -32,7 +32,7 @@ BELOW: dict[str, set[str]] = {
 """Of each room those whose files its own may import, beside the ground."""
 
 ESTIMATORS = (
-    *("forest_estimator", "on_features", "on_pairs", "on_rows", "on_tables"),
+    *("forest_estimator", "on_features", "on_pairs", "on_rows", "reading"),
     *("outliers", "pair_columns", "rfd", "simforest", "smerf", "tree_rank", "tuning", "urerf"),
 )
 COMMANDS = {f"command_line.{name}" for name in ("cli", "doctor", "sealed_forests", "service")}
@@ -70,7 +70,7 @@ ONLY_IN = {
     "onnx": {"forest.exports"},
     "numcodecs": {"sources.guarded"},
     "sklearn": {
-        *("evaluation.grids", "evaluation.predictions", "evaluation.splits", "growth.pairs.linear_cells"),
+        *("evaluation.grids", "evaluation.splits", "growth.pairs.linear_cells"),
         *(f"pictures.{name}" for name in ("closeness", "displays", "out_of_bag")),
         "command_line.quickstart",
         *(f"estimators.{name}" for name in ESTIMATORS),
@@ -86,11 +86,11 @@ INSIDE_FUNCTIONS = {*COMMANDS, "command_line.quickstart"}
 LATE = {
     "": {"importlib.metadata"},  # slow, and few ask for the version
     "jobs.answers": {"distforest.forest.", "distforest.sources."},  # the command line imports it, too
-    "command_line.spec_files": {"distforest.sources.files."},  # pyarrow is slow, and most specs are no tables
+    "command_line.commands": {"distforest.pictures.charts"},  # slow, and an extra
     # slow, and a fit in threads does without
     "estimators.by_blocks": {"dask"},
     "evaluation.grids": {"scipy.stats", "sklearn.metrics"},  # slow, and a spec of a grid is read without
-    "estimators.forest_estimator": {"distforest.jobs.on_dask", "sklearn.metrics"},
+    "estimators.forest_estimator": {"dask.tokenize", "distforest.jobs.on_dask", "sklearn.metrics"},
     "estimators.on_pairs": {"sklearn.metrics"},
     "estimators.pair_columns": {"sklearn.covariance", "sklearn.linear_model"},
     "estimators.simforest": {"sklearn.metrics"},

@@ -24,7 +24,7 @@ SHARED = {
         "plain",
         "read",
     },
-    "of type variables, and of the type of parameters": {"Params", "R", "T"},
+    "of type variables, and of the type of parameters": {"F", "Params", "R", "T"},
 }
 """Names of two things, by the reason for it."""
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from distforest.checks import suspicions
-from distforest.checks.given import Given
+from distforest.checks.suspicions import Given
 from distforest.errors import InputError, warn_caller
 from distforest.sources.columns import TableColumns, numbers_in_column
 from distforest.sources.factors import Labels

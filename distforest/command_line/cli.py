@@ -43,12 +43,13 @@ from distforest.command_line.commands import (
     STOPPING,
     CommandGroup,
     F,
+    check_plot,
     fail,
     json_option,
     print_report,
+    save_figure,
     text_options,
 )
-from distforest.command_line.plot_files import check_plot, no_plots, save_figure
 from distforest.errors import (
     DistforestError,
     DistforestWarning,
@@ -65,9 +66,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from distforest.command_line.reports import Report
-    from distforest.evaluation.grids import ScoredGrid
     from distforest.jobs.any_spec import AnySpec
-    from distforest.jobs.callback import Callback
     from distforest.jobs.on_dask import OnDask
     from distforest.jobs.scratch_room import HostWorkers
     from distforest.jobs.spec import Spec
@@ -81,7 +80,7 @@ GrowingJob = TypeVar("GrowingJob", bound="Spec")
 StagedOf = TypeVar("StagedOf")
 
 FORMATS = ("npy", "npz", "csv", "parquet", "arrow", "libsvm")
-"""The values of `distforest.sources.files.table_files.FORMATS`, repeated here to avoid its imports."""
+"""The values of `distforest.sources.files.formats.FORMATS`, repeated here to avoid its imports."""
 
 
 # --- options that several commands have -------------------------------------------------------------------
@@ -214,9 +213,8 @@ def fit(ctx: click.Context, /, spec: str, trees: int | None, sets: tuple[str, ..
     from distforest.jobs.train import fit as train
 
     more = {} if trees is None else {"params.n_estimators": trees, "run.grow_on": True}
-    job = _placed(spec, read_fit(spec, {**_changes(sets, run), **more}))
-    claim, folder = _claim(job, f"`distforest fit {spec}`")
-    with _resumable(claim, folder):
+    job = _placed(read_fit(spec, {**_changes(sets, run), **more}))
+    with _resumable(job, f"`distforest fit {spec}`") as (claim, folder):
         with _staged(job, claim, partial(check_and_stage, job, folder.address)) as (inputs, cluster, options):
             limit = cluster.memory_limit
             fitted = train(inputs, job.output, folder, cluster, options)
@@ -242,44 +240,30 @@ def tune(
     """
     from distforest.command_line import reports
     from distforest.command_line.spec_files import read_tune
+    from distforest.evaluation.grids import check_table_path
     from distforest.jobs.tune import stage_grid
     from distforest.jobs.tune import tune as run_tune
+    from distforest.stores.outputs import check_new_file
 
-    job = _placed(spec, read_tune(spec, _changes(sets, run)))
-    write_files = _files_of_grid(table, plot, job.run.overwrite)
-    claim, folder = _claim(job, f"`distforest tune {spec}`")
-    with _resumable(claim, folder):
+    job = _placed(read_tune(spec, _changes(sets, run)))
+    if table:
+        check_table_path(table)
+        check_new_file(table, job.run.overwrite)
+    if plot:
+        check_plot(plot)
+    with _resumable(job, f"`distforest tune {spec}`") as (claim, folder):
         with _staged(job, claim, partial(stage_grid, job, folder.address)) as (groups, cluster, options):
             limit = cluster.memory_limit
             tuned = run_tune(job, groups, folder, cluster, options)
         for text in tuned.warnings:
             warnings.warn(text, DistforestWarning, stacklevel=1)
-    write_files(tuned.grid)
-    print_report(ctx, reports.tuned(job, tuned, limit))
-
-
-def _files_of_grid(table: str | None, plot: str | None, overwrite: bool) -> Callable[[ScoredGrid], None]:
-    """What writes the files of a scored grid; refuses, before anything runs, what cannot be written."""
-    from distforest.evaluation.grids import check_table_path
-    from distforest.stores.outputs import check_new_file
-
     if table:
-        check_table_path(table)
-        check_new_file(table, overwrite)
+        tuned.grid.save(table)
     if plot:
-        check_plot(plot)
-        try:
-            from distforest.pictures.displays import TuningDisplay
-        except ImportError as error:
-            raise no_plots(error) from error
+        from distforest.pictures.displays import TuningDisplay
 
-    def write(grid: ScoredGrid) -> None:
-        if table:
-            grid.save(table)
-        if plot:
-            save_figure(TuningDisplay(grid).plot().figure_, plot)
-
-    return write
+        save_figure(TuningDisplay(tuned.grid).plot().figure_, plot)
+    print_report(ctx, reports.tuned(job, tuned, limit))
 
 
 def _changes(sets: tuple[str, ...], run: dict[str, object]) -> dict[str, object]:
@@ -292,40 +276,32 @@ def _changes(sets: tuple[str, ...], run: dict[str, object]) -> dict[str, object]
     return {**settings(sets), **{f"run.{name}": value for name, value in run.items() if value not in (None, False)}}
 
 
-def _placed(spec: str, job: GrowingJob) -> GrowingJob:
-    """The job with addresses for where it runs; refuses inputs that lie beside its spec, and workers too small."""
-    from distforest.command_line.spec_files import told_of_place
+def _placed(job: GrowingJob) -> GrowingJob:
+    """The job with addresses for where it runs; refuses workers that are too small."""
     from distforest.jobs.any_spec import with_absolute_paths
     from distforest.jobs.plan import check_worker_memory
 
-    if told := told_of_place(spec, job.input_addresses):
-        raise InputError(told)
     if job.run.scheduler:
         return with_absolute_paths(job)
     check_worker_memory(job.run.memory_limit)
     return job
 
 
-def _claim(job: Spec, command: str) -> tuple[Claim, Folder]:
-    """The claim of a command on the output of its job, and the job's folder."""
-    from distforest.stores.claims import Claim
-    from distforest.stores.folder import Folder
-
-    claim = Claim(job.output, command)
-    return claim, Folder(claim.folder)
-
-
 @contextmanager
-def _resumable(claim: Claim, folder: Folder) -> Iterator[None]:
-    """Own the output of a job for a block; an interruption says whether trees are kept."""
+def _resumable(job: Spec, command: str) -> Iterator[tuple[Claim, Folder]]:
+    """Own the output of a job for a block, with the job's folder; an interruption says whether trees are kept."""
     from distforest.command_line.console import interruptible
     from distforest.jobs.train import kept
+    from distforest.stores.claims import Claim
+    from distforest.stores.folder import Folder
     from distforest.stores.outputs import FOREST_KIND, check_kind
 
+    claim = Claim(job.output, command)
+    folder = Folder(claim.folder)
     try:
         with interruptible(STOPPING), claim.held(), kept(folder):
             check_kind(claim.output, FOREST_KIND)
-            yield
+            yield claim, folder
     except KeyboardInterrupt:
         finished = f"finished trees are kept in {folder.address}; the same command resumes from there"
         nothing = "no tree was finished yet; the same command starts again"
@@ -340,24 +316,16 @@ def _staged(
 
     Bad input is refused before an embedded cluster starts; a cluster that runs is asked first.
     """
-    if job.run.scheduler:
-        with _cluster_of(job, claim) as (cluster, options):
-            yield stage(cluster.memory_limit, cluster.hosts), cluster, options
-        return
-    staged = stage(None, None)
-    with _cluster_of(job, claim) as (cluster, options):
-        yield staged, cluster, options
-
-
-@contextmanager
-def _cluster_of(job: Spec, claim: Claim) -> Iterator[tuple[OnDask, Options]]:
-    """The cluster of a job, and how it runs there, with its progress shown."""
     from distforest.jobs.progress import shown_progress
     from distforest.jobs.train import Options
 
+    staged = None if job.run.scheduler else stage(None, None)
     with _cluster(job.run) as cluster, shown_progress() as watch:
+        if staged is None:
+            staged = stage(cluster.memory_limit, cluster.hosts)
         ways = {name: getattr(job.run, name) for name in ("batch", "retries", "overwrite", "keep_shards")}
-        yield cluster, Options(**ways, watch=watch, claim=claim, earlier=job.output if job.run.grow_on else None)
+        earlier = job.output if job.run.grow_on else None
+        yield staged, cluster, Options(**ways, watch=watch, claim=claim, earlier=earlier)
 
 
 # --- score ------------------------------------------------------------------------------------------------
@@ -436,6 +404,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     from distforest.jobs.progress import shown_progress
     from distforest.jobs.question import Question
     from distforest.jobs.score import score as run_score
+    from distforest.jobs.score_spec import callback_for
     from distforest.jobs.score_table import ScoredTable, check_output, score_table
     from distforest.jobs.tables import Run
     from distforest.sources.files.formats import is_file_of_rows
@@ -460,7 +429,9 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     options["max_bytes"] = bytes_of_option("--max-bytes", options["max_bytes"])
     options["distances"] = distances_of_option(options["distances"], from_the_root if run.scheduler else str)
     file = file and replace(file, max_bytes=options["max_bytes"])
-    callback = _callback(forest, similarity, training, ledger)
+    if similarity is None and (training or ledger):
+        raise click.UsageError("--training and --ledger go with --similarity")
+    callback = callback_for(forest, similarity, ledger) if similarity else None
     question = Question(forest, queries, callback=callback, training=training, **options)
     outputs.check_apart(output, question.addresses())
     with ExitStack() as stack:
@@ -502,17 +473,6 @@ def _file_options(queries: str, options: dict[str, Any]) -> QueryOptions | None:
     return None
 
 
-def _callback(forest: str, similarity: str | None, training: str | None, ledger: str | None) -> Callback | None:
-    """The function that evaluates similarities, with its ledger; None if the command names no function."""
-    if similarity is None:
-        if training or ledger:
-            raise click.UsageError("--training and --ledger go with --similarity")
-        return None
-    from distforest.jobs.score_spec import callback_for
-
-    return callback_for(forest, similarity, ledger)
-
-
 # --- validate and ingest ----------------------------------------------------------------------------------
 
 
@@ -529,7 +489,7 @@ def validate(ctx: click.Context, spec: str, strict: bool) -> None:
     checks find in them is reported, too.
     """
     from distforest.command_line.reports import Report
-    from distforest.command_line.spec_files import read_spec, told_of_place
+    from distforest.command_line.spec_files import read_spec
     from distforest.jobs.preview import absent_inputs
     from distforest.jobs.spec import Spec
     from distforest.jobs.tune_spec import TuneSpec
@@ -545,9 +505,6 @@ def validate(ctx: click.Context, spec: str, strict: bool) -> None:
         if absent:
             answer["not_here"] = absent
             lines.append(("not here", f"{', '.join(absent)}: only the text of the spec was checked"))
-            if told := told_of_place(spec, absent):
-                answer["warnings"] = [told]
-                lines.append(("warning", told))
         elif strict or isinstance(job, Spec):
             seen = _previewed(replace(job, run=job.run.model_copy(update={"strict": job.run.strict or strict})))
             answer["preview"] = seen.answer

@@ -1,4 +1,4 @@
-"""The parts that all commands share: ``--json``, the printing of a report, and the handling of errors and warnings.
+"""The parts that commands share: ``--json``, the printing of a report, errors with their exit codes, and pictures.
 
 Data go to stdout, everything else to stderr; with ``--json`` an error is also an object on stdout.
 """
@@ -8,30 +8,35 @@ from __future__ import annotations
 import errno
 import functools
 import json
+import os
 import re
 import shlex
 import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from distforest.command_line.exits import exit_code
 from distforest.errors import (
+    ArtifactError,
+    CancelledJobError,
     DistforestError,
     ExistsError,
     FaultsError,
+    InputError,
     InterruptedJobError,
     JobError,
     MemoryLimitError,
     NotDoneError,
+    NotFoundError,
+    UnreachableError,
+    WaitTimeoutError,
 )
 from distforest.stores.room import full_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from typing import TextIO
 
     from distforest.command_line.reports import Report
 
@@ -50,6 +55,25 @@ ARGUMENT = re.compile(
 )
 """An argument in a message: in backquotes, at the beginning of the message, or set to a word of Python's."""
 
+CODES = (
+    (ExistsError, 8),
+    (InputError, 2),
+    (UnreachableError, 3),
+    (NotFoundError, 4),
+    (CancelledJobError, 5),
+    (InterruptedJobError, 6),
+    (ArtifactError, 7),
+    (WaitTimeoutError, 124),
+    (KeyboardInterrupt, 130),
+)
+"""The exit code of each kind of error; for all others it is 1."""
+
+STATE_CODES = {"CANCELLED": 5, "INTERRUPTED": 6}
+"""The exit code for a job that ended in this state without a result; for all other states it is 1."""
+
+MEND_CODE = 1
+"""What `doctor` ends with if something is to be mended."""
+
 WORDS = {"True": "true", "False": "false", "None": "'none'"}
 """Python's words as a spec writes them."""
 
@@ -60,10 +84,9 @@ class CommandGroup(click.Group):
     Its help lists the commands in sections.
     """
 
-    @functools.cached_property
-    def _sections(self) -> dict[str, str]:
-        """The section of each command."""
-        return {}
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._sections: dict[str, str] = {}  # of each command
 
     def add_section(self, commands: Iterable[click.Command], section: str = "Commands") -> None:
         """Add commands, each with ``--json``, to a section of the help."""
@@ -121,6 +144,12 @@ def fail(ctx: click.Context, error: BaseException, **more: object) -> NoReturn:
     ctx.exit(code)
 
 
+def exit_code(error: BaseException) -> int:
+    """The exit code for an error."""
+    code = next((code for kind, code in CODES if isinstance(error, kind)), 1)
+    return STATE_CODES.get(error.job["state"], code) if type(error) is NotDoneError else code
+
+
 def _print_error(kind: str, faults: list[str], code: int, beside: Mapping[str, object]) -> None:
     """Print an error as JSON, and what is known ``beside`` it; a job's own words of its error stand in its place."""
     described = {"kind": kind, "message": "\n".join(faults), "faults": faults}
@@ -163,14 +192,7 @@ def _command_of(ctx: click.Context) -> click.Command:
 def _plain_warnings(ctx: click.Context) -> Iterator[None]:
     """Print each warning as one line, without the line of code that it comes from."""
 
-    def show(
-        message: Warning | str,
-        category: type[Warning],  # noqa: ARG001  (Python passes these five)
-        filename: str,  # noqa: ARG001
-        lineno: int,  # noqa: ARG001
-        file: TextIO | None = None,  # noqa: ARG001
-        line: str | None = None,  # noqa: ARG001
-    ) -> None:
+    def show(message: Warning | str, *_place: object, **_further: object) -> None:
         click.echo(f"warning: {printable(as_typed(str(message), _command_of(ctx)))}", err=True)
 
     with warnings.catch_warnings():
@@ -191,6 +213,25 @@ def print_report(ctx: click.Context, report: Report) -> None:
     width = max(len(name) for name, _ in report.lines)
     for name, value in report.lines:
         click.echo(printable(f"{name:<{width}}  {value}").rstrip())
+
+
+def check_plot(path: str) -> None:
+    """Refuse a path where no picture can be written, or any without matplotlib; raises InputError."""
+    folder, name = os.path.split(path)
+    if not os.path.isdir(folder or ".") or not os.path.splitext(name)[1]:
+        raise InputError(f"--plot {path}: a name such as picture.png, in an existing folder, was expected")
+    try:
+        import distforest.pictures.charts  # noqa: PLC0415, F401  (slow, and matplotlib is optional)
+    except ImportError as error:
+        raise InputError(f"--plot needs matplotlib, pip install 'distforest[plot]': {error}") from error
+
+
+def save_figure(figure: Any, path: str) -> None:
+    """Write a picture; raises InputError for a suffix that is not known."""
+    try:
+        figure.savefig(path, dpi=130)
+    except ValueError as error:
+        raise InputError(f"--plot {path}: {error}") from error
 
 
 def _keep_json(ctx: click.Context, _parameter: click.Parameter, value: bool) -> bool:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from distforest.command_line.commands import print_report
-from distforest.command_line.exits import MEND_CODE
+from distforest.command_line.commands import MEND_CODE, print_report
 from distforest.command_line.service import asks_service
 
 if TYPE_CHECKING:

@@ -30,11 +30,6 @@ def moment_of(seconds: float | None) -> str:
     return "" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
 
 
-def kind_of(job: Mapping[str, Any]) -> str:
-    """The method of a job, or ``"score"``."""
-    return str(job.get("method") or job.get("kind") or "")
-
-
 def progress_counted(job: Mapping[str, Any]) -> str:
     """The share of a job that is done: of its current phase or, once it has ended, of its trees or rows.
 
@@ -57,7 +52,7 @@ def rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[tuple[str, ...]]
         (
             str(job["id"]),
             str(job["state"]),
-            kind_of(job),
+            str(job.get("method") or job.get("kind") or ""),
             str(job.get("owner") or ""),
             progress_counted(job),
             span(max(now - job["submitted"], 0.0)) if job.get("submitted") else "",
@@ -65,18 +60,6 @@ def rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[tuple[str, ...]]
         )
         for job in jobs
     ]
-
-
-def in_columns(table: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a table with aligned columns.
-
-    Examples
-    --------
-    >>> in_columns([("ID", "STATE"), ("smerf-1", "RUNNING")])
-    ['ID       STATE', 'smerf-1  RUNNING']
-    """
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
 
 
 def reported(job: JobState) -> Report:

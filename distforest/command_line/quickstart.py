@@ -22,10 +22,9 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, TypedDict
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 from rich.console import Console
@@ -49,9 +48,6 @@ from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-    from distforest.jobs.cluster import Cluster
-    from distforest.jobs.inputs import Inputs
 
 MARK = "quickstart.json"
 """The file that marks a quickstart folder: written first, and at the end again with the results."""
@@ -100,82 +96,31 @@ n_estimators = 500
 TRUTHS = {"lazega": "A", "ionosphere": "y"}
 """The array of each data set that holds the truth."""
 
+TRAINED = {"lazega": "a SMERF on links of lawyers", "ionosphere": "a SimForest on radar returns"}
+"""What each job trains, in words."""
 
-class TrainedForest(TypedDict):
-    """A forest that was trained: how, and on how many rows."""
-
-    method: str
-    digest: str
-    n_trees: int
-    n_training: int
+N_STEPS = 7
 
 
-class LinkScores(TypedDict):
-    """The scores of the held-out links."""
+@contextmanager
+def step(name: str, seconds: dict[str, float], stream: TextIO | None = None) -> Iterator[None]:
+    """Announce a step, run it, and add how long it has taken to ``seconds``.
 
-    n_held_out: int
-    n_pairs: int
-    share_of_links: float
-    auc_roc: float
-    auc_pr: float
-
-
-class ReturnScores(TypedDict):
-    """The scores of the held-out radar returns."""
-
-    n_held_out: int
-    share_of_majority: float
-    accuracy: float
-    auc_roc: float
-
-
-class LinkResults(TrainedForest, LinkScores):
-    """The forest of the links, and its scores."""
+    Raises
+    ------
+    JobError
+        The step failed; the message names it.
+    """
+    print(f"[{len(seconds) + 1}/{N_STEPS}] {name}", file=stream or sys.stderr, flush=True)
+    start = time.perf_counter()
+    try:
+        yield
+    except (DistforestError, OSError, BrokenProcessPool) as error:
+        raise JobError(f"quickstart, {name}: {error}") from error
+    seconds[name] = time.perf_counter() - start
 
 
-class ReturnResults(TrainedForest, ReturnScores):
-    """The forest of the radar returns, and its scores."""
-
-
-class QuickstartResults(TypedDict):
-    """The results of a run, as JSON."""
-
-    folder: str
-    seed: int
-    workers: int
-    lazega: LinkResults
-    ionosphere: ReturnResults
-    seconds: dict[str, float]
-    picture: str | None
-
-
-@dataclass
-class QuickstartSteps:
-    """The steps of a run: each is announced and timed, and named in the message if it fails."""
-
-    stream: TextIO
-    total: int
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        """Run a step; the message of an error in it gets the name of the step.
-
-        Raises
-        ------
-        JobError
-            The step failed.
-        """
-        print(f"[{len(self.seconds) + 1}/{self.total}] {name}", file=self.stream, flush=True)
-        start = time.perf_counter()
-        try:
-            yield
-        except (DistforestError, OSError, BrokenProcessPool) as error:
-            raise JobError(f"quickstart, {name}: {error}") from error
-        self.seconds[name] = time.perf_counter() - start
-
-
-def run_quickstart(folder: str = "quickstart", workers: int | None = None, seed: int = 7) -> QuickstartResults:
+def run_quickstart(folder: str = "quickstart", workers: int | None = None, seed: int = 7) -> dict[str, Any]:
     """Train, seal, reopen and score two forests on real data.
 
     Parameters
@@ -189,9 +134,9 @@ def run_quickstart(folder: str = "quickstart", workers: int | None = None, seed:
 
     Returns
     -------
-    QuickstartResults
-        The results that `show` prints: ``"lazega"`` and ``"ionosphere"``, the seconds of each step, and the path of
-        the picture, or None if matplotlib is not installed.
+    dict
+        The results that `show` prints: the forests ``"lazega"`` and ``"ionosphere"`` with their scores, the seconds of
+        each step, and the path of the picture, or None if matplotlib is not installed.
 
     Raises
     ------
@@ -201,38 +146,44 @@ def run_quickstart(folder: str = "quickstart", workers: int | None = None, seed:
         A step failed; the message names it.
     """
     home = fresh_folder(folder)
-    steps = QuickstartSteps(sys.stderr, total=7)
-    with steps.step("split the data and ingest it to Zarr"):
+    seconds: dict[str, float] = {}
+    with step("split the data and ingest it to Zarr", seconds):
         split_links(home, seed)
         split_returns(home, seed)
-        lazega, ionosphere = job(home, "lazega", seed), job(home, "ionosphere", seed)
+        specs = {name: _written_spec(home, name, seed) for name in SPECS}
+        inputs = {name: stage_inputs(spec, f"{spec.output}.job") for name, spec in specs.items()}
     with ExitStack() as stack:
-        with steps.step("start a cluster of processes"):
+        with step("start a cluster of processes", seconds):
             cluster = stack.enter_context(local_cluster(workers))
         threading.Thread(target=import_measures, daemon=True).start()
-        with steps.step(COMPILE), shown_progress() as watch:
-            compile_kernels(lazega.inputs, ionosphere.inputs, cluster=cluster, watch=watch)
-        with steps.step("train a SMERF on links of lawyers"):
-            links = train(lazega, cluster)
-        with steps.step("train a SimForest on radar returns"):
-            returns = train(ionosphere, cluster)
+        with step(COMPILE, seconds), shown_progress() as watch:
+            compile_kernels(*inputs.values(), cluster=cluster, watch=watch)
+        trained: dict[str, dict[str, Any]] = {}
+        for name, spec in specs.items():
+            with step(f"train {TRAINED[name]}", seconds), shown_progress() as watch:
+                own = Folder(f"{spec.output}.job")
+                done = fit(inputs[name], spec.output, own, cluster, Options(watch=watch))
+            trained[name] = {
+                "method": spec.method,
+                "digest": done.digest,
+                "n_trees": done.n_trees,
+                "n_training": inputs[name].matrix.shape[0],
+            }
         n_workers = cluster.slots
-    with steps.step("score the links and the radar returns in new processes"):
+    with step("score the links and the radar returns in new processes", seconds):
         opened = score_apart(home, [*return_questions(home), *link_questions(home)])
-        _check_same_forests(opened, {links["digest"], returns["digest"]})
-    with steps.step("measure the scores and draw the picture"):
-        link_results: LinkResults = {**links, **link_scores(home)}
-        return_results: ReturnResults = {**returns, **return_scores(home)}
-        picture = draw(home)
-    results: QuickstartResults = {
-        "folder": str(home),
-        "seed": seed,
-        "workers": n_workers,
-        "lazega": link_results,
-        "ionosphere": return_results,
-        "seconds": steps.seconds,
-        "picture": picture,
-    }
+        if opened != {one["digest"] for one in trained.values()}:
+            raise JobError("the forests that were opened are not those that were sealed")
+    with step("measure the scores and draw the picture", seconds):
+        results = {
+            "folder": str(home),
+            "seed": seed,
+            "workers": n_workers,
+            "lazega": trained["lazega"] | link_scores(home),
+            "ionosphere": trained["ionosphere"] | return_scores(home),
+            "seconds": seconds,
+            "picture": draw(home),
+        }
     _mark(home, results)
     return results
 
@@ -326,40 +277,14 @@ def split_returns(home: Path, seed: int) -> None:
 # --- training and scoring ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class QuickstartJob:
-    """The spec of a job, and its staged inputs."""
-
-    spec: Spec
-    inputs: Inputs
-
-    @property
-    def folder(self) -> Folder:
-        """The job's folder."""
-        return Folder(f"{self.spec.output}.job")
-
-
-def job(home: Path, name: str, seed: int) -> QuickstartJob:
-    """Write the spec of a forest, read it back, and stage the inputs that it names."""
+def _written_spec(home: Path, name: str, seed: int) -> Spec:
+    """Write the spec of a forest, and read it back."""
     data, truth = home / "data" / f"{name}-train.zarr", TRUTHS[name]
     addresses = {"output": home / "forests" / f"{name}.zarr", "features": data / "X", "truth": data / truth}
     quoted = {key: json.dumps(str(address), ensure_ascii=False) for key, address in addresses.items()}
     path = home / f"{name}.toml"
     path.write_text(SPECS[name].format(seed=seed, **quoted), encoding="utf-8")
-    spec = Spec.from_toml(path)
-    return QuickstartJob(spec, stage_inputs(spec, f"{spec.output}.job"))
-
-
-def train(to_train: QuickstartJob, cluster: Cluster) -> TrainedForest:
-    """Train and seal a forest."""
-    with shown_progress() as watch:
-        done = fit(to_train.inputs, to_train.spec.output, to_train.folder, cluster, Options(watch=watch))
-    return {
-        "method": to_train.spec.method,
-        "digest": done.digest,
-        "n_trees": done.n_trees,
-        "n_training": to_train.inputs.matrix.shape[0],
-    }
+    return Spec.from_toml(path)
 
 
 def import_measures() -> None:
@@ -396,24 +321,14 @@ def score_apart(home: Path, questions: Sequence[Question]) -> set[str]:
     """
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(N_SCORERS, spawn, end_sooner) as pool:
-        running = [pool.submit(score, one, _answers_of(home, one), Here()) for one in questions]
+        places = [str(home / "scores" / f"{Path(one.forest).stem}-{one.answer}.zarr") for one in questions]
+        running = [pool.submit(score, one, place, Here()) for one, place in zip(questions, places, strict=True)]
         try:
             return {future.result(SCORE_SECONDS).digest for future in running}
         except TimeoutError:
             for process in multiprocessing.active_children():
                 process.terminate()
             raise
-
-
-def _answers_of(home: Path, asked: Question) -> str:
-    return str(home / "scores" / f"{Path(asked.forest).stem}-{asked.answer}.zarr")
-
-
-def _check_same_forests(found: set[str], sealed: set[str]) -> None:
-    """Refuse scores by other forests than those that were sealed; raises JobError."""
-    if found != sealed:
-        told = " and ".join(", ".join(sorted(digests)) for digests in (sealed, found))
-        raise JobError(f"the forests that were sealed and those that were opened differ: {told}")
 
 
 def _test(home: Path, name: str, array: str) -> np.ndarray:
@@ -424,7 +339,7 @@ def _scores(home: Path, name: str, array: str) -> np.ndarray:
     return np.asarray(open_array(str(home / "scores" / f"{name}.zarr" / array))[...])
 
 
-def link_scores(home: Path) -> LinkScores:
+def link_scores(home: Path) -> dict[str, Any]:
     """Measure how well the distances of the held-out pairs tell the links."""
     from sklearn.metrics import average_precision_score, roc_auc_score  # noqa: PLC0415  (slow)
 
@@ -438,7 +353,7 @@ def link_scores(home: Path) -> LinkScores:
     }
 
 
-def return_scores(home: Path) -> ReturnScores:
+def return_scores(home: Path) -> dict[str, Any]:
     """Measure how well the shares of the classes tell the held-out rows."""
     from sklearn.metrics import roc_auc_score  # noqa: PLC0415  (slow)
 
@@ -485,33 +400,13 @@ def draw(home: Path) -> str | None:
     return str(path)
 
 
-def show(results: QuickstartResults, stream: TextIO) -> None:
+def show(results: Mapping[str, Any], stream: TextIO) -> None:
     """Print the results of `run_quickstart` as tables, and commands to try next."""
-    console = Console(file=stream)
-    console.print(_results(results["lazega"], results["ionosphere"]))
-    seconds = Table(title="Seconds", title_justify="left", title_style="bold")
-    seconds.add_column("step")
-    seconds.add_column("s", justify="right")
-    for name, taken in results["seconds"].items():
-        seconds.add_row(name, f"{taken:.1f}")
-    seconds.add_section()
-    seconds.add_row("all", f"{sum(results['seconds'].values()):.1f}")
-    console.print(seconds)
-    folder = shlex.quote(results["folder"])
-    for line in (
-        f"picture: {results['picture'] or 'none, matplotlib is not installed'}",
-        f"next:    distforest inspect {folder}/forests/lazega.zarr",
-        f"         distforest fit {folder}/lazega.toml --set seed=8 --overwrite",
-    ):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def _results(links: LinkResults, returns: ReturnResults) -> Table:
-    table = Table(title="Held-out results", title_justify="left", title_style="bold")
-    for name in ("", "links of Lazega", "ionosphere"):
-        table.add_column(name)
+    links, returns = results["lazega"], results["ionosphere"]
     share, majority = f"{links['share_of_links']:.3f}", f"{returns['share_of_majority']:.3f}"
-    rows = (
+    held_out = _table(
+        "Held-out results",
+        ("", "links of Lazega", "ionosphere"),
         ("method", f"SMERF, {links['n_trees']} trees", f"SimForest, {returns['n_trees']} trees"),
         ("trained on", f"{links['n_training']} lawyers", f"{returns['n_training']} radar returns"),
         ("scored", f"{links['n_pairs']} pairs with {links['n_held_out']} others", f"{returns['n_held_out']} others"),
@@ -520,6 +415,20 @@ def _results(links: LinkResults, returns: ReturnResults) -> Table:
         (f"accuracy (majority {majority})", "", f"{returns['accuracy']:.3f}"),
         ("digest", links["digest"][:16], returns["digest"][:16]),
     )
+    taken = [*results["seconds"].items(), ("all", sum(results["seconds"].values()))]
+    console, folder = Console(file=stream), shlex.quote(results["folder"])
+    console.print(held_out)
+    console.print(_table("Seconds", ("step", "s"), *((name, f"{seconds:.1f}") for name, seconds in taken)))
+    for line in (
+        f"picture: {results['picture'] or 'none, matplotlib is not installed'}",
+        f"next:    distforest inspect {folder}/forests/lazega.zarr",
+        f"         distforest fit {folder}/lazega.toml --set seed=8 --overwrite",
+    ):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _table(title: str, columns: Sequence[str], *rows: Sequence[str]) -> Table:
+    table = Table(*columns, title=title, title_justify="left", title_style="bold")
     for row in rows:
         table.add_row(*row)
     return table

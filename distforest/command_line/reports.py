@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from distforest.amounts import counted, in_bytes
+from distforest.amounts import counted, in_bytes, value_in_words
 from distforest.forest.chosen_cut import ChosenCut
 from distforest.forest.merged_trees import merged_in_words
 from distforest.sources.row_kinds import input_in_words
@@ -28,14 +28,12 @@ if TYPE_CHECKING:
     from distforest.jobs.question import Question
     from distforest.jobs.score import Scored
     from distforest.jobs.score_table import ScoredTable
-    from distforest.jobs.scratch_room import ScratchRoom
     from distforest.jobs.spec import Spec
     from distforest.jobs.train import Fitted
     from distforest.jobs.tune import TunedForest
     from distforest.jobs.tune_spec import TuneSpec
     from distforest.sources.files.ingest import Ingested
     from distforest.sources.files.survey import ColumnSummary
-    from distforest.sources.job_inputs import JobInput
     from distforest.sources.scratch import ScratchFolder
 
 
@@ -44,23 +42,6 @@ N_MOST, N_TOLD = 20, 5
 
 N_COLUMNS = 40
 """The most columns of a table in the lines of a report."""
-
-
-class DrawnFeature(TypedDict):
-    """A feature in the object of `inspected`: its number, its name, and how often and why it was drawn."""
-
-    feature: int
-    name: str | None
-    share: float
-    dependence: float | None
-
-
-class SealedArray(TypedDict):
-    """An array in the object of `inspected`; ``n_bytes`` is its decoded size."""
-
-    shape: list[int]
-    dtype: str
-    n_bytes: int
 
 
 class Report(NamedTuple):
@@ -74,9 +55,16 @@ def _in_shape(shape: Sequence[int]) -> str:
     return " x ".join(f"{size:,}" for size in shape)
 
 
-def _input_in_words(array: JobInput) -> str:
-    stored = "" if array.n_stored is None else f", sparse, {array.n_stored:,} stored"
-    return f"{array.address} {array.dtype} {_in_shape(array.shape)}{stored}"
+def in_columns(table: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table with aligned columns.
+
+    Examples
+    --------
+    >>> in_columns([("ID", "STATE"), ("smerf-1", "RUNNING")])
+    ['ID       STATE', 'smerf-1  RUNNING']
+    """
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
 
 
 def fitted(spec: Spec, done: Fitted, memory_limit: int | None) -> Report:
@@ -98,11 +86,8 @@ def fitted(spec: Spec, done: Fitted, memory_limit: int | None) -> Report:
     lines = [("forest", done.address), ("digest", done.digest)]
     if done.evaluations or done.closed:
         answer |= {"evaluations": done.evaluations, "closed": done.closed}
-        closed = (
-            f"; {counted(done.closed, 'node')} closed, or trees not begun, as the budget was spent"
-            if done.closed
-            else ""
-        )
+        spent = f"; {counted(done.closed, 'node')} closed, or trees not begun, as the budget was spent"
+        closed = spent if done.closed else ""
         lines.append(("evaluations", f"{counted(done.evaluations, 'pair')} paid for{closed}"))
     if not done.seconds:
         return Report(answer, [*lines, ("trees", f"{done.n_trees:,}, sealed by an earlier run of this job")])
@@ -128,8 +113,7 @@ def tuned(spec: TuneSpec, done: TunedForest, memory_limit: int | None) -> Report
     lines += [("best", best), (done.grid.scoring, f"{done.grid.best_score_:.4g}")]
     if done.seconds:
         lines.append(("all cells", f"{counted(done.n_grown, 'tree')} grown in this run, {done.seconds:.1f} s"))
-    titles = ("cells", *[""] * len(done.grid.cv_results_["params"]))
-    return Report(answer, [*lines, *zip(titles, str(done.grid).splitlines(), strict=True)])
+    return Report(answer, lines + _titled("cells", str(done.grid).splitlines()))
 
 
 def scored(question: Question, done: Scored) -> Report:
@@ -192,30 +176,20 @@ def ingested(target: str, written: Mapping[str, Ingested], attributes: Mapping[s
 def _in_columns(columns: Sequence[ColumnSummary]) -> list[tuple[str, str]]:
     """A table of what each column holds: kind, missing values, range or categories, first values."""
     shown = columns if len(columns) <= N_COLUMNS else columns[: N_COLUMNS - 1]
-    heads = ("name", "kind", "missing", "holds", "first values")
-    rows = [
-        (column.name, column.kind, f"{column.n_missing:,}", column.contents, ", ".join(map(_apart, column.first)))
-        for column in shown
-    ]
-    widths = [min(48, max(len(row[place]) for row in (heads, *rows))) for place in range(4)]
-    lines = [
-        ("column", "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[4]]))
-        for row in (heads, *rows)
-    ]
+    rows = [("name", "kind", "missing", "holds", "first values")]
+    for column in shown:
+        first = ", ".join(f'"{cell}"' if "," in cell else cell for cell in column.first)
+        rows.append((column.name, column.kind, f"{column.n_missing:,}", column.contents, first))
+    lines = [("column", line) for line in in_columns(rows)]
     more = len(columns) - len(shown)
     return [*lines, ("column", f"and {more:,} more, in the answer of --json")] if more else lines
-
-
-def _apart(cell: str) -> str:
-    """A cell as a list shows it: in quotes if it has a comma, which would make it look like two."""
-    return f'"{cell}"' if "," in cell else cell
 
 
 def _in_short(value: object) -> str:
     """Write the value of an attribute; of a list only the first entries."""
     if isinstance(value, list):
         return ", ".join(map(_in_short, value[:N_TOLD])) + (f", ... ({len(value):,})" if value[N_TOLD:] else "")
-    return _in_words(value)
+    return value_in_words(value)
 
 
 def divided(done: Divided) -> Report:
@@ -229,10 +203,10 @@ def divided(done: Divided) -> Report:
 
 def judged(found: JudgedPredictions) -> Report:
     """Report how good predictions are."""
-    scores = {
-        own.name: {"value": _finite(own.value), "low": own.low, "high": own.high, "baseline": own.baseline}
-        for own in found.measures
-    }
+    scores: dict[str, object] = {}
+    for own in found.measures:
+        value = own.value if np.isfinite(own.value) else None
+        scores[own.name] = {"value": value, "low": own.low, "high": own.high, "baseline": own.baseline}
     answer: dict[str, object] = {
         "answer": found.answer,
         "truth": found.truth,
@@ -246,10 +220,6 @@ def judged(found: JudgedPredictions) -> Report:
         interval = "" if own.low is None else f", {own.low:.4f} to {own.high:.4f} in 95 % of resamples"
         lines.append((own.name, f"{own.value:.4f}{interval}; baseline {own.baseline:.4f}"))
     return Report(answer, [*lines, ("baseline", f"always {found.always}")])
-
-
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None
 
 
 def verified(address: str, forest: Forest) -> Report:
@@ -291,13 +261,15 @@ def merged_forests(address: str, forests: Sequence[str], found: Forest) -> Repor
 def previewed(seen: Preview, scratch: ScratchFolder) -> Report:
     """Report the inputs of a job, the memory that each of its workers will need, and the room in the scratch folder."""
     free = scratch.free
-    inputs: dict[str, dict[str, object]] = {
-        array.place: {"address": array.address, "shape": list(array.shape), "dtype": array.dtype}
-        for array in seen.inputs
-    }
+    inputs: dict[str, dict[str, object]] = {}
+    lines = []
     for array in seen.inputs:
+        inputs[array.place] = {"address": array.address, "shape": list(array.shape), "dtype": array.dtype}
+        stored = ""
         if array.n_stored is not None:
             inputs[array.place]["n_stored"] = array.n_stored
+            stored = f", sparse, {array.n_stored:,} stored"
+        lines.append((array.place, f"{array.address} {array.dtype} {_in_shape(array.shape)}{stored}"))
     answer: dict[str, object] = {
         "inputs": inputs,
         "n_rows": seen.size.n_rows,
@@ -311,30 +283,21 @@ def previewed(seen: Preview, scratch: ScratchFolder) -> Report:
         "told": list(seen.told),
     }
     limit = in_bytes(seen.memory_limit) if seen.memory_limit else "the memory of the scheduler's workers"
-    lines = [(array.place, _input_in_words(array)) for array in seen.inputs]
+    most = f" (at most {in_bytes(scratch.limit)})" if scratch.limit is not None else ""
+    beside = f" and {in_bytes(seen.scratch.passes)} of codes and rows" if seen.scratch.passes else ""
+    staged = f"{in_bytes(seen.scratch.staged)} of staged files{most}{beside} in {scratch.path}"
     lines += [
         ("trees", f"{seen.size.n_trees:,} in {counted(len(seen.plan.tasks), 'task')}"),
         ("memory", f"{in_bytes(seen.plan.projected_bytes)} projected for each worker, of {limit}"),
+        ("scratch", f"{staged}, {in_bytes(free)} free"),
     ]
-    lines.append(("scratch", f"{_room_in_words(seen.scratch, scratch)}, {in_bytes(free)} free"))
     if seen.size.rows_budget is not None:
         name, of = ("distances", "task") if seen.size.dense else ("rows", "tree")
         held = in_bytes(seen.size.rows_budget)
         lines.append((name, f"by passes, {held} of them in memory at once for each {of}"))
     if seen.size.n_parts is not None:
         lines.append(("rows", f"in {counted(seen.size.n_parts, 'part')}"))
-    return Report(answer, [*lines, *_warnings(seen.told)])
-
-
-def _room_in_words(room: ScratchRoom, scratch: ScratchFolder) -> str:
-    """What a job will write into the scratch folder of a host."""
-    most = f" (at most {in_bytes(scratch.limit)})" if scratch.limit is not None else ""
-    beside = f" and {in_bytes(room.passes)} of codes and rows" if room.passes else ""
-    return f"{in_bytes(room.staged)} of staged files{most}{beside} in {scratch.path}"
-
-
-def _warnings(texts: Sequence[str]) -> list[tuple[str, str]]:
-    return [("warning", text) for text in texts]
+    return Report(answer, [*lines, *(("warning", text) for text in seen.told)])
 
 
 def outlined(seen: Outline) -> Report:
@@ -346,7 +309,7 @@ def outlined(seen: Outline) -> Report:
     lines = [("forest", seen.digest)]
     for name, (dtype, tail) in seen.arrays.items():
         lines.append(("array", f"{name} {dtype} {_in_shape((seen.n_answers, *tail))}"))
-    return Report(answer, [*lines, *_warnings(seen.told)])
+    return Report(answer, [*lines, *(("warning", text) for text in seen.told)])
 
 
 # --- forests ---------------------------------------------------------------------------------------------
@@ -364,7 +327,14 @@ def inspected(
     ``unobserved`` is the share of the pairs of leaves of which no distance was observed; None if all were.
     """
     meaning = manifest["meaning"]
-    arrays = {name: _sealed_array(entry) for name, entry in manifest["arrays"].items()}
+    arrays = {
+        name: {
+            "shape": entry["shape"],
+            "dtype": entry["dtype"],
+            "n_bytes": prod(entry["shape"]) * np.dtype(entry["dtype"]).itemsize,
+        }
+        for name, entry in manifest["arrays"].items()
+    }
     n_trees, n_nodes = arrays["tree_size"]["shape"][0], arrays["left"]["shape"][0]
     schema = Schema.of_provenance(manifest["provenance"])
     answer: dict[str, Any] = {
@@ -398,15 +368,7 @@ def inspected(
     return Report(answer, lines)
 
 
-def _in_names(schema: Schema | None) -> str:
-    """Write the first names of features with their dtypes, and the number of the others."""
-    if schema is None:
-        return "none"
-    more = f", and {len(schema.columns) - N_TOLD:,} more" if len(schema.columns) > N_TOLD else ""
-    return f"{', '.join(schema.first(N_TOLD).told())}{more}"
-
-
-def _most(drawn: FeatureShares) -> list[DrawnFeature]:
+def _most(drawn: FeatureShares) -> list[dict[str, Any]]:
     """The features with the largest shares, without those that were never drawn."""
     most = [k for k in drawn.by_share[:N_MOST].tolist() if drawn.shares[k] > 0.0]
     dependence = [None] * len(drawn.shares) if drawn.dependence is None else drawn.dependence.tolist()
@@ -429,27 +391,28 @@ def _in_shares(drawn: FeatureShares) -> str:
     return f"{kind}; drawn most: {', '.join(most)}"
 
 
-def _sealed_array(entry: Mapping[str, Any]) -> SealedArray:
-    """The shape, the dtype and the decoded bytes of an array in a manifest."""
-    n_bytes = prod(entry["shape"]) * np.dtype(entry["dtype"]).itemsize
-    return {"shape": entry["shape"], "dtype": entry["dtype"], "n_bytes": n_bytes}
-
-
 def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     leaves = f", {found['n_leaves']:,} of them leaves" if found["n_leaves"] is not None else ""
     nodes = f"{found['n_nodes']:,} in {counted(found['n_trees'], 'tree')}{leaves}"
     rows = {"kind": found["rows"]["kind"], **found["rows"]}
     schema = Schema.of_provenance(found["provenance"])
+    names = "none"
+    if schema is not None:
+        more = f", and {len(schema.columns) - N_TOLD:,} more" if len(schema.columns) > N_TOLD else ""
+        names = f"{', '.join(schema.first(N_TOLD).told())}{more}"
+    kind, held = found["leaf"]["kind"], found["arrays"]
+    tables = in_bytes(held[kind]["n_bytes"] if kind in held else 0)  # a manifest without this array
+    reason = REASONS[kind].format(tables=tables, distances=in_bytes(4 * found["n_rows"] ** 2))
     lines = [
         ("forest", found["forest"]),
         ("digest", found["digest"]),
         ("method", f"{found['method']}, seed {found['seed']}, format {found['format']}"),
         ("params", ", ".join(f"{name}={value!r}" for name, value in found["params"].items())),
-        ("rows", f"{found['n_rows']:,} in training, read as {_in_words(rows)}"),
-        *([("names", _in_names(schema))] if rows["kind"] != "dense" or schema else []),
+        ("rows", f"{found['n_rows']:,} in training, read as {value_in_words(rows)}"),
+        *([("names", names)] if rows["kind"] != "dense" or schema else []),
         *([("classes", _in_short(found["classes"]))] if found["classes"] is not None else []),
         ("nodes", f"{nodes}, {found['n_nodes'] / max(found['n_trees'], 1):,.1f} a tree"),
-        ("leaf table", _leaf_reason(found["leaf"]["kind"], found["arrays"], found["n_rows"])),
+        ("leaf table", f"{kind}: {reason}"),
         ("bytes", f"{in_bytes(found['n_bytes'])} decoded"),
     ]
     for name, array in found["arrays"].items():
@@ -457,8 +420,8 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         lines.append(("", f"{name:<15} {size}"))
     if told := merged_in_words(found["provenance"]):
         lines.append(("merged", told))
-    if told := _in_weights(found["provenance"].get(OF_PAIRS.key)):
-        lines.append(("weights", told))
+    if isinstance(weights := found["provenance"].get(OF_PAIRS.key), dict):
+        lines.append(("weights", f"of given pairs: {value_in_words(weights)}"))
     if chosen := ChosenCut.of(found["provenance"]):
         lines.append(("chosen", chosen.told()))
     for title in ("inputs", "similarity", "distances", "versions"):
@@ -467,20 +430,19 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         if title == "inputs":
             is_asked = "similarity" in found["provenance"]
             entries = [(input_in_words(key, rows, is_asked=is_asked), value) for key, value in entries]
-        names = [title, *[""] * len(entries)]
-        lines += [(name, f"{key} {_in_words(value)}") for name, (key, value) in zip(names, entries, strict=False)]
+        lines += _titled(title, [f"{key} {value_in_words(value)}" for key, value in entries])
     recorded = found["provenance"].get("grown_by")
-    grown_by = recorded if isinstance(recorded, list) else []
-    names = ["grown by", *[""] * len(grown_by)]
-    return lines + [(name, _in_trees(value)) for name, value in zip(names, grown_by, strict=False)]
+    grown_by = []
+    for entry in recorded if isinstance(recorded, list) else []:
+        own = dict(entry) if isinstance(entry, dict) else {"versions": entry}
+        trees = own.pop("trees", None)
+        grown_by.append(f"{value_in_words(own)}: {trees} trees")
+    return lines + _titled("grown by", grown_by)
 
 
-def _in_weights(entry: object) -> str:
-    """Write how many pairs a forest has learned from by weights; "" without weights of pairs."""
-    n_pairs, n_absent = (entry.get(name) if isinstance(entry, dict) else None for name in ("pairs", "absent"))
-    if not isinstance(n_pairs, int) or not isinstance(n_absent, int):
-        return ""
-    return f"{counted(n_pairs, 'given pair')} had weights, {n_absent:,} of them 0 (absent)"
+def _titled(title: str, texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Lines of which the first has a title."""
+    return [("" if place else title, text) for place, text in enumerate(texts)]
 
 
 def _measure_by_measure(section: Mapping[str, Any]) -> list[tuple[str, object]]:
@@ -489,23 +451,6 @@ def _measure_by_measure(section: Mapping[str, Any]) -> list[tuple[str, object]]:
     measures = section.get("measures", [])
     listed = enumerate(measures) if isinstance(measures, list) else ()
     return [*entries, *((f"measure {place}", "given" if one is None else one) for place, one in listed)]
-
-
-def _in_trees(entry: object) -> str:
-    """Write the versions by which some trees were grown, and the number of these trees."""
-    if not isinstance(entry, dict):
-        return _in_words(entry)
-    versions = {name: version for name, version in entry.items() if name != "trees"}
-    return f"{_in_words(versions)}: {entry.get('trees')} trees"
-
-
-def _in_words(value: object) -> str:
-    """Write a value of the manifest: a dict, a list or a plain value."""
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_in_words(entry)}" for key, entry in value.items())
-    if isinstance(value, list):
-        return ", ".join(map(_in_words, value)) or "none"
-    return str(value)
 
 
 REASONS = {
@@ -521,9 +466,3 @@ REASONS = {
     "ranks": "the similar and dissimilar pairs in each node, and the score of each cell, by which it ranks",
 }
 """What each kind of leaf table contains, and why a forest has it."""
-
-
-def _leaf_reason(kind: str, arrays: Mapping[str, SealedArray], n_rows: int) -> str:
-    """Write the kind of leaf table, what it contains, and why."""
-    tables = in_bytes(arrays[kind]["n_bytes"] if kind in arrays else 0)  # a manifest without this array
-    return f"{kind}: {REASONS[kind].format(tables=tables, distances=in_bytes(4 * n_rows**2))}"

@@ -13,8 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from distforest.command_line.commands import HEADED, JSON, STOPPING, fail, form_options, text_options
-from distforest.command_line.plot_files import check_plot, no_plots, save_figure
+from distforest.command_line.commands import (
+    HEADED,
+    JSON,
+    STOPPING,
+    check_plot,
+    fail,
+    form_options,
+    save_figure,
+    text_options,
+)
 from distforest.command_line.service import printer_of_notes, reads_jobs
 from distforest.errors import ArtifactError, DistforestError, DistforestWarning, InputError, NotDoneError
 
@@ -52,22 +60,15 @@ def inspect(forest: str, features: str | None, plot: str | None) -> Report:
         text = "`features` is not used, as the forest has no feature weights to report; give `plot` too"
         warnings.warn(text, DistforestWarning, stacklevel=2)
     if plot is not None:
-        _plot(forest, features, plot)
+        check_plot(plot)
+        from distforest.pictures.sealed import sealed_picture
+
+        save_figure(sealed_picture(forest, features), plot)
     try:
         roots, unobserved = Roots.of_manifest(forest, manifest), unobserved_of_manifest(forest, manifest)
     except ArtifactError:  # `verify` reports damage; the manifest is reported in any case
         roots, unobserved = None, None
     return reports.inspected(forest, manifest, roots, drawn, unobserved)
-
-
-def _plot(forest: str, features: str | None, path: str) -> None:
-    """Save the picture of a sealed forest."""
-    check_plot(path)
-    try:
-        from distforest.pictures.sealed import sealed_picture
-    except ImportError as error:
-        raise no_plots(error) from error
-    save_figure(sealed_picture(forest, features), path)
 
 
 @click.command()
@@ -166,7 +167,13 @@ def report(forest: str, output: str, truth: str | None, overwrite: bool, where: 
     if store.exists(path) and (store.isdir(path) or not overwrite):
         raise InputError(f"{output} is there already; choose another output, or allow it (`overwrite`)")
     is_job = "/" not in forest and not forest.endswith((".zarr", ".zip")) and not names_in(forest)
-    address, run = _forest_of_job(_job_at(where, forest)) if is_job else (forest, [])
+    address, run = forest, list[tuple[str, str]]()
+    if is_job:
+        try:
+            job = where.jobs(printer_of_notes()).job(forest)
+        except InputError as error:
+            raise InputError(f"{forest} is no address of a forest, and no ID of a job: {error}") from error
+        address, run = _forest_of_job(job)
     options = [*(["--truth", truth] if truth else []), *(where.options if is_job else [])]
     parts = ["distforest", "report", forest, output, *options]
     page, found = report_page(address, truth=truth, run=run, made_by=shlex.join(parts))
@@ -174,14 +181,6 @@ def report(forest: str, output: str, truth: str | None, overwrite: bool, where: 
     put_file(output, content)
     answer: dict[str, object] = {"output": output, "forest": address, "digest": found.digest, "n_bytes": len(content)}
     return Report(answer, [("output", output), ("forest", address), ("digest", found.digest)])
-
-
-def _job_at(where: Whereabouts, name: str) -> JobState:
-    """The job of that ID; if nobody says where jobs are, a name that is no address may be a mistyped one."""
-    try:
-        return where.jobs(printer_of_notes()).job(name)
-    except InputError as error:
-        raise InputError(f"{name} is no address of a forest, so it is read as the ID of a job: {error}") from error
 
 
 def _forest_of_job(job: JobState) -> tuple[str, list[tuple[str, str]]]:

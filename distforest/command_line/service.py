@@ -256,7 +256,8 @@ def _print_table(jobs: Sequence[Mapping[str, Any]]) -> None:
     """Print a table of jobs: in colour on a terminal, otherwise as plain columns."""
     import time
 
-    from distforest.command_line.job_reports import HEADINGS, in_columns, rows
+    from distforest.command_line.job_reports import HEADINGS, rows
+    from distforest.command_line.reports import in_columns
 
     cells = [tuple(map(printable, row)) for row in rows(jobs, time.time())]
     if not sys.stdout.isatty():

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING
 
 from dask.utils import parse_timedelta
 
-from distforest.amounts import are
 from distforest.errors import InputError, SpecError
 from distforest.jobs.any_spec import moved_addresses, spec_from_toml, spec_with
 from distforest.jobs.reader import bytes_in, read_toml
 from distforest.jobs.spec import Relation, Spec
 from distforest.jobs.tables import Taught, read
 from distforest.jobs.tune_spec import TuneSpec
-from distforest.stores.outputs import MANIFEST, OF_ZARR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -118,7 +115,9 @@ def read_spec(path: str, changes: Mapping[str, object]) -> AnySpec:
     InputError
         The dotted key of a change leads through a value that is not a table; or the path is that of data.
     """
-    _refuse_data(path)
+    if Path(path).suffix not in ("", ".toml"):
+        cure = "`distforest ingest` makes arrays of a table, and `distforest fit --help` shows a file that names them"
+        raise InputError(f"{path}: the TOML file of a job was expected; {cure}")
     if not changes:
         return spec_from_toml(Path(path))
     table, _ = read_toml(Path(path))
@@ -129,36 +128,6 @@ def read_spec(path: str, changes: Mapping[str, object]) -> AnySpec:
         raise
 
 
-def _refuse_data(path: str) -> None:
-    r"""Refuse data or a forest in the place of a spec; raises InputError, which says what takes them.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "plants.csv").write_text("height,kind\n1,fern\n")
-    ...     _refuse_data(f"{folder}/plants.csv")
-    Traceback (most recent call last):
-    distforest.errors.InputError: ...plants.csv is a table, the TOML file of a job was expected; ...
-    """
-    place, expected = Path(path), "the TOML file of a job was expected"
-    if place.suffix == ".toml" and place.is_file():
-        return
-    from distforest.sources.files.formats import is_file_of_data, is_file_of_rows  # noqa: PLC0415  (few specs ask)
-
-    example = "as the example in `distforest fit --help` does"
-    if (place / MANIFEST).exists():
-        raise InputError(f"{path} is a forest, {expected}; `distforest score`, `inspect` and `report` take a forest")
-    if any((place / name).exists() for name in OF_ZARR):
-        raise InputError(f"{path} holds arrays, {expected}; write one that names them, {example}")
-    if place.exists() and is_file_of_data(path):
-        what = "a table" if is_file_of_rows(path) else "a file of arrays"
-        group = quote(f"{place.name.partition('.')[0] or 'data'}.zarr")
-        label = " --label COLUMN" if is_file_of_rows(path) else ""
-        ingest = f"`distforest ingest {quote(path)} {group}{label}` makes arrays of it"
-        raise InputError(f"{path} is {what}, {expected}; {ingest}, then write such a file that names them, {example}")
-
-
 def read_fit(path: str, changes: Mapping[str, object]) -> Spec:
     """Read the spec of a fit in a TOML file, as `read_spec` does; raises InputError for another kind of job."""
     spec = read_spec(path, changes)
@@ -167,27 +136,6 @@ def read_fit(path: str, changes: Mapping[str, object]) -> Spec:
     if not isinstance(spec, Spec):
         raise InputError(f"{path} is a scoring job, a fit was expected; `distforest submit` runs it, or see `score`")
     return spec
-
-
-def told_of_place(path: str, addresses: Iterable[str]) -> str:
-    r"""What to do about inputs that are not here, but beside the spec; "" if there is no such input.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Path(folder, "a.zarr").mkdir()
-    ...     told = told_of_place(f"{folder}/job.toml", ["a.zarr", "b.zarr"])
-    >>> told
-    'a.zarr is not here, but beside the spec; addresses are paths from the current folder: `cd ...` first'
-    """
-    folder = Path(path).resolve().parent
-    here = (one for one in addresses if "://" not in one and not Path(one).exists())
-    beside = [one for one in here if (folder / one).exists()]
-    if not beside:
-        return ""
-    are_not = f"{', '.join(beside)} {are(len(beside))} not here, but beside the spec"
-    return f"{are_not}; addresses are paths from the current folder: `cd {quote(str(folder))}` first"
 
 
 def read_tune(path: str, changes: Mapping[str, object]) -> TuneSpec:

@@ -40,18 +40,6 @@ def by_blocks(method: Answering) -> Answering:
     return cast("Answering", answer)
 
 
-def token_of(estimator: object, state: dict[str, Any]) -> object:
-    """What names an estimator, and thereby its answers, in Dask's graphs: its class and state.
-
-    Of a dataclass Dask takes the parameters only, and answers of two forests with equal ones would be the same to it.
-    ``forest_`` in the state, if it is fitted, counts by its digest.
-    """
-    from dask.tokenize import normalize_token  # noqa: PLC0415  (a fit in threads does without Dask)
-
-    forest = {"forest_": state["forest_"].digest} if "forest_" in state else {}
-    return normalize_token((type(estimator), {**state, **forest}))
-
-
 def _answered_later(
     estimator: Any, method: str, args: tuple[Any, ...], named: dict[str, Any], rows: dask.array.Array
 ) -> Any:

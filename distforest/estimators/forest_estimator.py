@@ -1,4 +1,4 @@
-"""The base of all estimators: their parameters, how they read ``X``, grow a forest and seal it."""
+"""The base of all estimators: their parameters, how they grow a forest, and how they seal it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from distforest.amounts import counted
-from distforest.checks.given import Given
+from distforest.checks.suspicions import Given
 from distforest.checks.table import warn_of
 from distforest.errors import InputError, warn_caller
-from distforest.estimators.by_blocks import token_of
-from distforest.estimators.input_types import CategoricalLike, RowsLike, SeedLike, VectorLike
+from distforest.estimators.input_types import SeedLike, VectorLike
+from distforest.estimators.reading import ReadsRows
 from distforest.forest.estimates import Estimates
 from distforest.forest.exports import export_forest
 from distforest.forest.roots import Roots, Stayed
@@ -44,14 +44,10 @@ from distforest.jobs.scratch_room import unused_bytes
 from distforest.jobs.screening import screened_data
 from distforest.jobs.staging import from_data
 from distforest.jobs.train import Options, fit, fit_here
-from distforest.sources.boolean_columns import check_booleans
-from distforest.sources.columns import TableColumns, told_of_unseen, with_none
-from distforest.sources.files.ids import refuse_text_as_bytes, told_of_addresses
-from distforest.sources.given import in_memory, is_data_frame, is_sparse, is_stored, unmasked
-from distforest.sources.opening import open_matrix, opened_array, opened_rows
-from distforest.sources.readings import FEATURES, read
+from distforest.sources.files.ids import told_of_addresses
+from distforest.sources.given import in_memory, unmasked
+from distforest.sources.opening import opened_array
 from distforest.sources.row_order import told_of_row_order
-from distforest.sources.schema import Reordering, Schema, refuse_categories
 from distforest.sources.scratch import OF_HOST
 from distforest.sources.sparse import SparseSource
 from distforest.sources.truth import Truth, TruthKind
@@ -62,22 +58,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from concurrent.futures import Future
 
-    import scipy.sparse
     from distributed import Client
     from numpy.typing import NDArray
     from sklearn.utils import Tags
 
     from distforest.forest.chosen_cut import ChosenCut
     from distforest.forest.forest import Forest, Meaning
-    from distforest.growth.methods import Bound, Method
+    from distforest.growth.methods import Method
     from distforest.growth.parameters import Value
     from distforest.growth.problem import Problem
     from distforest.growth.sample_weights import SampleWeights
     from distforest.jobs.cluster import Watch
     from distforest.jobs.on_dask import OnDask
-    from distforest.sources.arrays import Matrix
     from distforest.sources.row_kinds import RowKind
-    from distforest.sources.source import Float32s, Floats, Ints
+    from distforest.sources.source import Floats, Ints
     from distforest.sources.sparse_features import SparseFeatures
 
 CATEGORICAL = """categorical_features : array-like, "from_dtype" or None, default="from_dtype"
@@ -100,8 +94,6 @@ client : distributed.Client or None, default=None
     checked first. It does not change the forest. Clones share the client; copies and pickles have none."""
 
 
-T = TypeVar("T")
-
 ESTIMATED = tuple(field.name for field in fields(Estimates))
 """Names of the estimates that a fit may make; the attribute of an estimator has an underscore after the name."""
 
@@ -110,7 +102,7 @@ WORKED_OUT = ("oob_decision_function", "oob_prediction")
 """Names of the estimates that follow from the forest alone; they are computed when they are first read."""
 
 
-class ForestEstimator(BaseEstimator):  # type: ignore[misc]
+class ForestEstimator(ReadsRows):
     """The base of all estimators."""
 
     _method: ClassVar[Method]
@@ -121,9 +113,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     warm_start: bool
     client: Client | None
     forest_: Forest
-    _is_of_booleans: bool = False
     _are_labels_stated: bool = False  # by Labels(y), and not taken for labels
-    _zero_is_absent: ClassVar[bool] = False  # sparse rows hold what is not 0; otherwise they hold what was observed
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
@@ -143,7 +133,10 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         return {**super().__getstate__(), "client": None}  # a connection cannot be copied
 
     def __dask_tokenize__(self) -> object:
-        return token_of(self, self.__getstate__())
+        from dask.tokenize import normalize_token  # noqa: PLC0415  (a fit in threads does without Dask)
+
+        state = self.__getstate__()  # of a dataclass Dask takes the parameters only; a forest counts by its digest
+        return normalize_token((type(self), {**state, "forest_": getattr(self, "digest_", None)}))
 
     def __sklearn_clone__(self) -> Self:
         twin: Self = BaseEstimator.__sklearn_clone__(copy.copy(self))
@@ -152,19 +145,9 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _repr_html_inner(self) -> str:
         """Scikit-learn's HTML, and after a fit a table of the forest."""
-        return str(super()._repr_html_inner()) + self._table_of_forest()
-
-    def _repr_mimebundle_(self, **options: object) -> dict[str, Any]:
-        """The same HTML for a notebook, beside the text."""
-        bundle: dict[str, Any] = super()._repr_mimebundle_(**options)
-        if "text/html" in bundle:
-            bundle["text/html"] = self._repr_html_inner()
-        return bundle
-
-    def _table_of_forest(self) -> str:
-        """A table of the forest in HTML; empty before a fit."""
+        html = str(super()._repr_html_inner())
         if not hasattr(self, "forest_"):
-            return ""
+            return html
         rows: list[tuple[str, object]] = [
             ("method", self._method.name),
             ("trees", f"{self.forest_.n_trees:,}"),
@@ -173,7 +156,14 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         ]
         if hasattr(self, "oob_score_"):
             rows.append(("out-of-bag score", f"{self.oob_score_:.4g}"))
-        return html_table(rows)
+        return html + html_table(rows)
+
+    def _repr_mimebundle_(self, **options: object) -> dict[str, Any]:
+        """The same HTML for a notebook, beside the text."""
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._repr_html_inner()
+        return bundle
 
     def save(self, address: str | os.PathLike[str]) -> str:
         """Seal the forest as a new Zarr group at a path or URL, which `load` opens; return its digest.
@@ -215,8 +205,10 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         return forest if schema is None else forest.with_schema(schema.kept())
 
     def _set_forest(self, forest: Forest) -> None:
-        """Set the forest, and forget the estimates of an earlier one."""
-        self.forest_, self.digest_ = forest, forest.digest
+        """Set the forest, with the names of its categories, and forget the estimates of an earlier one."""
+        schema = self._schema()
+        named = schema is not None and bool(self._n_categories())
+        self.forest_, self.digest_ = forest.with_schema(schema) if schema and named else forest, forest.digest
         for name in (*ESTIMATED, *WORKED_OUT):
             self.__dict__.pop(f"{name}_", None)
 
@@ -234,134 +226,6 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
                 setattr(self, f"{name}_", getattr(estimates, name))
         self.n_features_in_ = forest.n_features
         self._set_schema(forest.schema)
-
-    def _set_schema(self, schema: Schema | None) -> None:
-        """Set the columns of ``X``; None removes those of an earlier fit."""
-        for attribute in ("feature_names_in_", "feature_dtypes_in_", "_encodings"):
-            self.__dict__.pop(attribute, None)
-        if schema is not None:
-            if schema.is_named:
-                self.feature_names_in_ = np.array(schema.names, object)
-            if schema.dtypes:
-                self.feature_dtypes_in_ = np.array(schema.dtypes, object)
-            self._encodings = schema.encodings
-
-    def _schema(self) -> Schema | None:
-        """The columns of ``X`` in `fit`; None if they had no names, and none of them held categories."""
-        if not hasattr(self, "_encodings"):
-            return None
-        names = getattr(self, "feature_names_in_", Schema.unnamed(self.n_features_in_).names)
-        plain = Schema.of_names([*names], [*getattr(self, "feature_dtypes_in_", ())])
-        return plain.encoded(getattr(self, "_encodings", {}))
-
-    @property
-    def _reads_features(self) -> bool:
-        """Whether rows are features, and not given similarities."""
-        return True
-
-    def _rows(self, X: RowsLike, reset: bool) -> Matrix | scipy.sparse.spmatrix:
-        """Check ``X`` for `read`: an array on disk by its metadata, anything else as scikit-learn checks it."""
-        checked = self._checked_rows(X, reset)
-        if reset:
-            self._is_of_booleans = checked.dtype.kind == "b"
-        elif self._reads_features and not is_stored(checked):
-            check_booleans(checked, self._schema(), self._is_of_booleans)
-        return checked
-
-    def _checked_rows(self, X: RowsLike, reset: bool) -> Matrix | scipy.sparse.spmatrix:
-        """Check ``X`` as `_rows` does, but for numbers in columns of True and False."""
-        rows = unmasked(opened_rows(X))
-        address = os.fspath(X) if isinstance(X, (str, os.PathLike)) else None
-        if is_stored(rows):
-            return self._stored_rows(rows, address or "X", reset)
-        if address is not None and is_sparse(rows) and self._zero_is_absent:
-            return self._stored_sparse_rows(rows, address, reset)
-        if hasattr(rows, "iloc") and getattr(getattr(rows, "dtype", None), "kind", "") == "O":  # a Series, not a frame
-            raise InputError("X: a table was expected, found one row of it (a Series); give frame.iloc[[0]]")
-        encoded = self._encoded(rows, reset)
-        return self._numeric_rows(with_none(rows), reset) if encoded is None else encoded
-
-    def _numeric_rows(self, rows: RowsLike, reset: bool) -> Matrix | scipy.sparse.spmatrix:
-        """Check rows in memory that hold only numbers, as scikit-learn checks them."""
-        is_accepted = self._zero_is_absent or self.__sklearn_tags__().input_tags.sparse
-        accept_sparse = "csr" if is_accepted else False
-        checked = self._validated(rows, reset, accept_sparse=accept_sparse, ensure_all_finite=False)
-        if reset:
-            names = getattr(self, "feature_names_in_", None)  # which validate_data has set
-            table = TableColumns.of_frame(rows)
-            self._set_schema(None if names is None else Schema.of_names(names, table.dtypes if table else ()))
-        return checked
-
-    def _validated(self, rows: object, reset: bool, **how: Any) -> Any:
-        """Validate rows as scikit-learn does; a data frame that has the columns of `fit` is told how to choose them."""
-        try:
-            return validate_data(self, rows, reset=reset, **how)
-        except ValueError as error:
-            if "feature names should match" not in str(error) or not is_data_frame(rows):
-                raise
-            table = TableColumns.of_frame(rows)
-            if table is None or not set(self.feature_names_in_) <= set(table.names):
-                raise
-            raise InputError(f"{str(error).rstrip()}\nGive X[forest.feature_names_in_].") from None
-
-    def _encoded(self, rows: object, reset: bool) -> NDArray[np.floating] | None:
-        """Encode rows of which some columns hold dates or categories, or numbers that NumPy does not read by itself.
-
-        None if NumPy reads all of them. Warns of categories that the forest has not seen.
-        """
-        which = self._categorical(reset)
-        if (table := TableColumns.of(rows, which)) is None:
-            return None
-        schema = table.learned(which) if reset else self._schema() or Schema.of_names(table.names, table.dtypes)
-        if schema is None:
-            return None
-        self._validated(rows, reset, skip_check_array=True)
-        if reset:
-            self._set_schema(schema if hasattr(self, "feature_names_in_") else schema.without_names())
-        matrix, unseen = table.encoded(schema, is_training=reset)
-        if told := told_of_unseen(unseen):
-            warn_caller(f"X: {told}")
-        return matrix
-
-    def _categorical(self, reset: bool) -> CategoricalLike:  # noqa: ARG002  (for what takes categories)
-        """Which columns hold categories: in `fit` as the parameter says, later those that did; None: none."""
-        return None
-
-    def _stored_rows(self, X: Matrix, where: str, reset: bool) -> Matrix:
-        """Check an array on disk by its metadata; the names in its attributes count like those of a data frame."""
-        refuse_text_as_bytes(where, X)
-        schema, fitted = Schema.of_array(where, X), self._schema()
-        if schema is not None and schema.n_categories and not hasattr(self, "categorical_features"):
-            refuse_categories(schema, where, type(self).__name__)
-        if schema is not None and fitted is not None and not reset:
-            recoding = _recoding(fitted, schema, where)
-            return X if recoding is None else recoding.rows(np.asarray(X[:]))[0]
-        self._validated(X, reset, skip_check_array=True)
-        if reset:
-            self._set_schema(schema)
-        return X
-
-    def _stored_sparse_rows(self, rows: scipy.sparse.csr_array, where: str, reset: bool) -> scipy.sparse.csr_array:
-        """Check a sparse matrix that was read from an address, where its columns may have names."""
-        schema, fitted = Schema.of_array(where, open_matrix(where)), self._schema()
-        if schema is not None and fitted is not None and not reset:
-            recoding = _recoding(fitted, schema, where)
-            return rows if recoding is None else recoding.rows(rows)[0]
-        rows = self._validated(rows, reset, accept_sparse="csr", ensure_all_finite=False)
-        if reset:
-            self._set_schema(schema)
-        return rows
-
-    def _read_features(self, rows: Matrix) -> Float32s:
-        """Read the dense training features that `_rows` has checked, shape (n, n_features)."""
-        warn_of(Given(raw=rows, names=self._names()))
-        features: Float32s = read(rows, FEATURES)
-        return features
-
-    def _names(self) -> tuple[str, ...]:
-        """The names of the columns of ``X`` in `fit`; empty if they have none."""
-        schema = self._schema()
-        return () if schema is None else schema.names
 
     def _room(self) -> WorkerRoom:
         """The memory in which trees grow: of this process, or of a worker of the cluster."""
@@ -463,17 +327,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     @contextmanager
     def _told_progress(self) -> Iterator[Watch | None]:
-        """Give a watcher to the block, and tell on stderr that kernels are compiled; None if ``verbose`` is 0.
-
-        Raises
-        ------
-        InputError
-            ``verbose`` is neither a boolean nor an integer of at least 0.
-        """
-        verbose: object = self.verbose
-        if not isinstance(verbose, Integral) or int(verbose) < 0:
-            raise InputError(f"verbose must be an integer >= 0 or a boolean, found {verbose!r}")
-        if not int(verbose):
+        """Give a watcher to the block, and report on stderr that kernels are compiled; None if ``verbose`` is 0."""
+        if not self.verbose:
             yield None
             return
         with shown_progress() as watch, compiling_told(print_to_stderr):
@@ -483,14 +338,9 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """The forest to which trees are added; None if all are grown. Raises InputError for other data."""
         if not self.warm_start or not hasattr(self, "forest_"):
             return None
-        found = self.forest_.provenance.get("data_sha256")
-        if found != sha256.result():
-            why = (
-                "the data are others than those of the last fit"
-                if found
-                else "nothing tells which data it was fitted on"
-            )
-            raise InputError(f"warm_start=True adds trees to a forest of the same data, but {why}; set it to False")
+        if self.forest_.provenance.get("data_sha256") != sha256.result():
+            expected = "warm_start=True adds trees to a forest of the same data"
+            raise InputError(f"{expected}, and the last fit had others, or does not tell which; set it to False")
         if self.forest_.n_trees == getattr(self, "n_estimators", None):
             warn_caller(f"n_estimators={self.forest_.n_trees} trees are there already, so warm_start=True adds none")
         return self.forest_
@@ -531,7 +381,9 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             told = chosen.entry if chosen else {}
             self._set_forest(replace(forest, provenance={**forest.provenance, **told}))
             stayed = Stayed.of(self.forest_.table.tree_size, self.forest_.leaves)
-            warnings = [_warning_of_roots(bound, self.forest_), stayed.told(bound.meaning.leaf)]
+            warnings = [stayed.told(bound.meaning.leaf)]
+            if 2 * n_roots_of(self.forest_.table.tree_size) > self.forest_.n_trees:
+                warnings.insert(0, told_of_roots(bound, Roots.of_forest(self.forest_)))
         else:
             with tempfile.TemporaryDirectory(prefix="distforest-") as place:
                 from distforest.jobs.on_dask import OnDask  # noqa: PLC0415  (a fit in threads does without Dask)
@@ -567,30 +419,10 @@ def data_of(
     )
 
 
-def _warning_of_roots(problem: Bound, forest: Forest) -> str:
-    """A warning that most trees have no split; empty if they have one."""
-    if 2 * n_roots_of(forest.table.tree_size) <= forest.n_trees:
-        return ""
-    return told_of_roots(problem, Roots.of_forest(forest))
-
-
-def _recoding(fitted: Schema, found: Schema, where: str) -> Reordering | None:
-    """How rows with the columns ``found`` become those of `fit`; None if they are. Warns of categories not seen."""
-    recoding = fitted.reordering(found, where)
-    if told := fitted.told_of_unseen(found, recoding):
-        warn_caller(f"{where}: {told}")
-    return None if recoding.changes_nothing else recoding
-
-
-def _plain(value: Value) -> Value:
+def _plain(value: Any) -> Any:
     """A parameter in Python's own types; the labels of a table as strings."""
     if isinstance(value, Mapping):
-        return {key_of(label): _plain_number(weight) for label, weight in value.items()}
-    return _plain_number(value)
-
-
-def _plain_number(value: T) -> T:
-    """A number of NumPy's as one of Python's; anything else as it is."""
+        return {key_of(label): _plain(weight) for label, weight in value.items()}
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -633,18 +465,10 @@ def have_estimates(count: Ints, things: str) -> NDArray[np.bool_]:
     return known
 
 
-def warn_of_chance(score: float, largest: float, things: str) -> None:
-    """Warn of an out-of-bag accuracy that is no better than ``largest``, that of always answering one class."""
-    if score <= largest:
-        found = f"DF012 oob_score: trees classify {score:.2f} of the {things} correctly that they did not draw"
-        warn_caller(f"{found}, no more than by answering the largest class always ({largest:.2f})")
-
-
 def warn_of_mean(score: float, of: str = "") -> None:
     """Warn of an out-of-bag coefficient of determination that is no better than that of the mean, 0."""
     if score <= 0.0:
-        named = f" of the {of}" if of else ""
-        found = f"R2{named} is {score:.2f} out of bag"
+        found = f"R2{f' of the {of}' if of else ''} is {score:.2f} out of bag"
         warn_caller(f"DF012 oob_score: {found}, no better than always answering the mean (0)")
 
 

@@ -1,4 +1,4 @@
-"""Opening a sealed forest as a fitted estimator."""
+"""Opening a sealed forest as a fitted estimator, and merging several forests into one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, get_args
 
 from distforest.amounts import counted
 from distforest.errors import ArtifactError, InputError
-from distforest.estimators.input_types import ObjectsLike
+from distforest.estimators.forest_estimator import ForestEstimator
+from distforest.estimators.input_types import ObjectsLike, TaughtLike
 from distforest.estimators.outliers import SimForestOutlier
 from distforest.estimators.rfd import RFD
 from distforest.estimators.simforest import SUBSETS, OnSimilarities, SimForestClassifier, SimForestRegressor
@@ -16,6 +17,7 @@ from distforest.estimators.similarity_lists import similarities_of, words_of
 from distforest.estimators.smerf import SMERF
 from distforest.estimators.tree_rank import TreeRank
 from distforest.estimators.urerf import URerF
+from distforest.forest.merged_trees import merged
 from distforest.forest.sealed.artifact import open_forest
 from distforest.growth.cuts.class_weights import key_of
 from distforest.growth.methods import METHODS
@@ -24,7 +26,7 @@ from distforest.sources.lazy.callbacks import Lazy
 from distforest.sources.row_kinds import Dense, Features, Kernel, Several, is_given
 
 if TYPE_CHECKING:
-    from distforest.forest.forest import Forest, Meaning
+    from distforest.forest.forest import Forest
 
 Estimator = SMERF | URerF | SimForestClassifier | SimForestRegressor | SimForestOutlier | RFD | TreeRank
 """Any of the estimators; each recognises its own forests."""
@@ -81,7 +83,8 @@ def estimator_of(forest: Forest, address: str) -> Estimator:
         params = complete(METHODS[meaning.method].parameters, meaning.params)
     except (KeyError, InputError) as error:
         raise ArtifactError(f"{address}: unknown method or parameters: {error}") from error
-    estimator = _estimator_of(meaning)(random_state=meaning.seed)
+    kind: type[Estimator] = next(own for own in get_args(Estimator) if own._opens(meaning))
+    estimator = kind(random_state=meaning.seed)
     estimator.set_params(**{row.name: params[row.name] for row in estimator._parameters if row.name in params})
     if params.get("feature_weights") == "given":
         estimator.set_params(feature_weights=forest.feature_weights)
@@ -104,6 +107,51 @@ def estimator_of(forest: Forest, address: str) -> Estimator:
     return estimator
 
 
-def _estimator_of(meaning: Meaning) -> type[Estimator]:
-    """The estimator that grows forests with this meaning."""
-    return next(kind for kind in get_args(Estimator) if kind._opens(meaning))
+def merge(forests: Sequence[Estimator | str | os.PathLike[str]], y: TaughtLike | None = None) -> Estimator:
+    """Merge forests that were grown on the same data with the same parameters, but with other seeds.
+
+    The merged forest has the trees of all of them, those of the smallest seed first, whatever the order of the list.
+    Its digest covers all trees, as that of any forest. No single fit has grown it, so no trees can be added to it.
+
+    Parameters
+    ----------
+    forests
+        Fitted estimators, or paths or URLs of sealed forests; two or more.
+    y
+        What the forests were taught. If it is given, the score out of bag is worked out over all trees.
+
+    Returns
+    -------
+    SMERF, URerF, SimForestClassifier, SimForestRegressor, SimForestOutlier, RFD or TreeRank
+        A fitted estimator, as `load` gives it.
+
+    Raises
+    ------
+    InputError
+        One of them is not fitted; a tree is in two of them; they differ in data or parameters, or nothing tells whether
+        they do; or ``y`` is given for forests without a score out of bag, or is not what they were taught.
+    ArtifactError
+        There is no sealed forest at an address, or it is damaged.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from distforest import SMERF, merge
+    >>> X, y = load_iris(return_X_y=True)
+    >>> both = merge([SMERF(50, random_state=seed).fit(X, y) for seed in (0, 1)], y)
+    >>> both.forest_.n_trees, bool(both.oob_score_ > 0.7)
+    (100, True)
+    """
+    opened = []
+    for place, one in enumerate([forests] if isinstance(forests, (str, os.PathLike)) else forests):
+        if not isinstance(one, ForestEstimator):
+            opened.append(open_forest(os.fspath(one)))
+            continue
+        if not hasattr(one, "forest_"):
+            raise InputError(f"forests[{place}]: a fitted forest was expected, found one without trees; call fit")
+        schema = one._schema()
+        opened.append(one.forest_ if schema is None else one.forest_.with_schema(schema.kept()))
+    estimator = estimator_of(merged(opened), "the merged forest")
+    if y is not None:
+        estimator._score_out_of_bag(y)
+    return estimator

@@ -12,7 +12,6 @@ from distforest.sources.collections import computed
 
 if TYPE_CHECKING:
     from distforest.estimators.input_types import RowsLike
-    from distforest.sources.source import Floats, Ints
 
 MODES = ("connectivity", "distance")
 """What an edge of a graph of neighbours may weigh."""
@@ -62,13 +61,9 @@ class FindsNeighbors:
             raise InputError(f"mode must be {' or '.join(map(repr, MODES))}, found {mode!r}")
         distances, indices = computed(*self.kneighbors(X, n_neighbors))
         weights = np.ones_like(distances) if mode == "connectivity" else distances
-        return graph_of(weights, indices, self.forest_.n_training)
-
-
-def graph_of(weights: Floats, indices: Ints, n_columns: int) -> scipy.sparse.csr_matrix:
-    """A sparse matrix with the same number of entries in each row; ``weights``, ``indices`` have shape (n, k)."""
-    n_rows, k = indices.shape
-    places = np.int32 if max(indices.size, n_columns) < 2**31 else np.int64  # scikit-learn takes no others if it may
-    starts = np.arange(0, indices.size + 1, k, dtype=places)
-    entries = weights.reshape(-1), indices.reshape(-1).astype(places), starts
-    return scipy.sparse.csr_matrix(entries, (n_rows, n_columns))
+        n_training = self.forest_.n_training
+        # scikit-learn takes numbers of 64 bits only where they are needed
+        places = np.int32 if max(indices.size, n_training) < 2**31 else np.int64
+        starts = np.arange(0, indices.size + 1, indices.shape[1], dtype=places)
+        entries = weights.reshape(-1), indices.reshape(-1).astype(places), starts
+        return scipy.sparse.csr_matrix(entries, (len(indices), n_training))

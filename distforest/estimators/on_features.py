@@ -8,12 +8,11 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
-from distforest.checks.given import Given
+from distforest.checks.suspicions import Given
 from distforest.checks.table import warn_of
 from distforest.errors import InputError, warn_caller
 from distforest.estimators.input_types import FeaturesLike, FeatureWeightsLike, SparseLike
 from distforest.estimators.on_rows import OnRows
-from distforest.estimators.on_tables import OnTables
 from distforest.forest import explanations, importances, scoring
 from distforest.forest.forest import shares_of
 from distforest.growth.methods import check_sparse, for_sparse
@@ -33,13 +32,12 @@ if TYPE_CHECKING:
     from distforest.forest.explanations import Explanation
     from distforest.forest.importances import FeatureImportances
     from distforest.growth.parameters import Value
-    from distforest.sources.arrays import Matrix
     from distforest.sources.source import Float32s, Floats
     from distforest.sources.sparse_features import SparseFeatures
     from distforest.sources.truth import Truth
 
 
-class OnFeatures(OnTables, OnRows):
+class OnFeatures(OnRows):
     """The base of the estimators that split features.
 
     ``feature_weights`` may be an array, or one of the words that the parameter allows.
@@ -58,22 +56,15 @@ class OnFeatures(OnTables, OnRows):
         rows = self._rows(X, reset=True)
         if told := told_of_named_weights(self._feature_names(), self.feature_weights):
             warn_caller(f"DF005 {told}")
-        if not scipy.sparse.issparse(rows):
-            return self._features_on_disk(rows) if self._is_too_large(rows) else self._read_features(rows)
-        check_sparse(self._params())
-        return read_sparse_features(rows)
-
-    def _is_too_large(self, rows: object) -> bool:
-        """Whether rows lie on disk, and not even one tree over them fits into memory."""
-        if not is_stored(rows) or len(rows.shape) != 2:
-            return False
-        params = {row.name: getattr(self, row.name, row.default) for row in self._method.parameters}
-        return exceeds(self._method.name, params, rows.shape, self._room())
-
-    def _features_on_disk(self, rows: Matrix) -> Float32s:
-        """`_read_features` into a file that is mapped."""
-        warn_of(Given(raw=rows, names=self._names()))
-        return features_on_disk(rows, OF_HOST.path / "passes")
+        if scipy.sparse.issparse(rows):
+            check_sparse(self._params())
+            return read_sparse_features(rows)
+        if is_stored(rows) and len(rows.shape) == 2:
+            params = {row.name: getattr(self, row.name, row.default) for row in self._method.parameters}
+            if exceeds(self._method.name, params, rows.shape, self._room()):  # not even one tree fits into memory
+                warn_of(Given(raw=rows, names=self._names()))
+                return features_on_disk(rows, OF_HOST.path / "passes")
+        return self._read_features(rows)
 
     def _grow_on(
         self,
@@ -85,7 +76,6 @@ class OnFeatures(OnTables, OnRows):
         """Grow the forest on features and their truth, or without a truth on the features alone."""
         rows = Features(features.shape[1], self._n_categories())
         self._grow(rows, features, truth, params, self._weights(), sample_weight)
-        self._name_categories()
 
     def _params(self) -> dict[str, Value]:
         """The parameters as the user has set them; ``"given"`` stands for an array of weights."""
@@ -96,10 +86,7 @@ class OnFeatures(OnTables, OnRows):
         """The array of weights, None if there is none; raises InputError if it is not a vector of numbers."""
         if self.feature_weights is None or isinstance(self.feature_weights, str):
             return None
-        try:
-            weights = np.asarray(unmasked(self.feature_weights), np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"feature_weights must be numbers, found {self.feature_weights!r}") from error
+        weights = np.asarray(unmasked(self.feature_weights), np.float64)
         if weights.ndim != 1:
             raise InputError(f"feature_weights: shape (n_features,) was expected, found {weights.shape}")
         return weights
@@ -158,8 +145,7 @@ class OnFeatures(OnTables, OnRows):
 
     def _feature_names(self) -> tuple[str, ...]:
         """The names of the features, or "0", "1" and so on without names."""
-        schema = self._schema()
-        return Schema.unnamed(self.n_features_in_).names if schema is None else schema.names
+        return self._names() or Schema.unnamed(self.n_features_in_).names
 
     @property
     def feature_weights_(self) -> Floats:

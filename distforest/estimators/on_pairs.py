@@ -14,10 +14,9 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.estimators.by_blocks import by_blocks
-from distforest.estimators.forest_estimator import n_threads
+from distforest.estimators.forest_estimator import ForestEstimator, n_threads
 from distforest.estimators.input_types import PairsLike, PointsLike, VectorLike
 from distforest.estimators.neighbor_graph import FindsNeighbors
-from distforest.estimators.on_tables import OnTables
 from distforest.estimators.pair_columns import Columns, Links, PairColumn, column_of, seeded
 from distforest.forest.explanations import Explanation, explain_pairs
 from distforest.forest.pairs import pair_neighbors, pair_scores
@@ -27,7 +26,6 @@ from distforest.growth.pairs.point_weights import integers_of_pairs
 from distforest.growth.problem import Data
 from distforest.sources.collections import computed
 from distforest.sources.factors import Labels, encoded, names_of_classes
-from distforest.sources.files.bounds import quoted
 from distforest.sources.files.ids import told_of_addresses
 from distforest.sources.given import in_memory
 from distforest.sources.opening import opened_array
@@ -56,10 +54,9 @@ if TYPE_CHECKING:
     from distforest.growth.sample_weights import SampleWeights
     from distforest.sources.point_pairs import PairColumns
     from distforest.sources.source import Floats, Int32s, Ints
-    from distforest.sources.sparse_features import SparseFeatures
 
 
-class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors, OnTables):  # type: ignore[misc]
+class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors, ForestEstimator):  # type: ignore[misc]
     """The base of the estimators whose trees read pairs of points."""
 
     _zero_is_absent = True
@@ -94,14 +91,13 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         X, y, sample_weight = computed(X, y, sample_weight)
         self._warn_of_order(X, y=y, sample_weight=sample_weight)
         opened = opened_array(y)
-        labels = column_or_1d(_one_a_point(in_memory(opened)), warn=True)
+        labels = column_or_1d(in_memory(opened), warn=True)
         points, truth = self._training_points(X), Truth.of(Labels(labels, names_of_classes(opened)))
         weights = self._integer_weights(params, truth, self._read_weights(sample_weight, points.shape[0]))
         self._check_weights(weights)
         points, of_truth = self._with_columns(points, labels, seed), (TruthKind.LABELS, truth.values, truth.classes)
         data = Data(self._pair_columns(params), points, *of_truth, sample_weights=weights)
         self._grow_from(data, params, seed)
-        self._name_categories()
         return self
 
     @property
@@ -153,23 +149,30 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         given = computed(X, pairs, similar, sample_weight, pair_weight)
         X, pairs, similar, sample_weight, pair_weight = given
         self._warn_of_order(X, sample_weight=sample_weight)
-        _warn_of_order_of_pairs(pairs, similar, pair_weight)
+        told = (
+            told_of_row_order(pairs, similar, "similar", "pairs"),
+            told_of_row_order(pairs, pair_weight, "pair_weight", "pairs")
+            or told_of_row_order(similar, pair_weight, "pair_weight", "similar"),
+            told_of_addresses(pairs, similar),
+            told_of_addresses(pairs, pair_weight),
+        )
+        for warning in filter(None, told):
+            warn_caller(f"DF005 {warning}")
         points = self._training_points(X)
         numbers, codes = _read_links(pairs, similar, points.shape[0])
         counts = self._read_weights(pair_weight, len(codes), OF_PAIRS)
         present = slice(None) if counts is None else counts > 0.0
         truth = Truth(TruthKind.LINKS, codes)
         weights = self._integer_weights(params, truth, self._read_weights(sample_weight, points.shape[0]))
-        of_pairs = None if counts is None else integers_of_pairs(counts, weights)
-        if of_pairs is not None and counts is not None and (warning := of_pairs.told(counts, OF_PAIRS)):
-            warn_caller(warning)
+        integers = None
+        if counts is not None:
+            integers = integers_of_pairs(counts, weights)
+            if warning := integers.told(counts, OF_PAIRS):
+                warn_caller(warning)
         self._check_weights(weights)
         points = self._with_columns(points, Links(numbers[present], codes[present] != DISSIMILAR), seed)
-        of_truth = (TruthKind.LINKS, codes)
-        data = Data(self._pair_columns(params), points, *of_truth, pairs=numbers, sample_weights=weights)
-        data = replace(data, pair_weights=of_pairs)
-        self._grow_from(data, params, seed)
-        self._name_categories()
+        data = Data(self._pair_columns(params), points, TruthKind.LINKS, codes, pairs=numbers, sample_weights=weights)
+        self._grow_from(replace(data, pair_weights=integers), params, seed)
         return self
 
     def pair_distance(self, left: PointsLike, right: PointsLike) -> Floats:
@@ -378,15 +381,10 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         """Read the training points, shape (n, n_features)."""
         rows = self._rows(X, reset=True)
         if scipy.sparse.issparse(rows):
-            return self._sparse_points(rows)
-        points = self._read_features(rows)
-        check_n_points(len(points))
-        return points
-
-    def _sparse_points(self, rows: scipy.sparse.spmatrix) -> SparseFeatures:
-        """Read training points of which most values are 0; raises InputError if they do not go with a parameter."""
-        check_sparse(self._params())
-        points = read_sparse_features(rows)
+            check_sparse(self._params())
+            points: Points = read_sparse_features(rows)
+        else:
+            points = self._read_features(rows)
         check_n_points(points.shape[0])
         return points
 
@@ -415,40 +413,9 @@ def _read_links(pairs: PairsLike, similar: VectorLike, n_points: int) -> tuple[I
     """Read pairs of points, shape (n_pairs, 2), and the class of each, 0 for similar."""
     links = opened_array(similar)
     given, kinds = np.asarray(in_memory(opened_array(pairs))), in_memory(links)
-    _refuse_words(
-        given, "pairs: row numbers of shape (n_pairs, 2)", "pandas.Index(names).get_indexer(column) numbers one"
-    )
-    _refuse_words(kinds, "similar: True or False for each pair", "compare them with the word for similar pairs")
     numbers = check_pairs(given, n_points)
     codes = Truth.of_vector(TruthKind.LINKS, kinds, names_of_classes(links)).values
     if len(codes) != len(numbers):
         entries = counted(len(codes), "entry", "entries")
         raise InputError(f"found {counted(len(numbers), 'pair')} and {entries} of similar; give one for each pair")
     return numbers, codes
-
-
-def _refuse_words(values: np.ndarray, expected: str, cure: str) -> None:
-    """Refuse words where numbers or booleans belong, such as the names of rows in a table of pairs."""
-    if word := next((value for value in values.ravel()[:1].tolist() if isinstance(value, str)), None):
-        raise InputError(f"{expected} were expected, found words such as {quoted(word)}; {cure}")
-
-
-def _one_a_point(labels: np.ndarray) -> np.ndarray:
-    """Labels as they are; raises InputError if they are pairs of points, which `fit_pairs` takes."""
-    if labels.ndim == 2 and labels.shape[1] == 2:
-        cure = "pairs of row numbers are given by fit_pairs(X, pairs, similar)"
-        raise InputError(f"y: a label for each point was expected, found shape {labels.shape}; {cure}")
-    return labels
-
-
-def _warn_of_order_of_pairs(pairs: PairsLike, similar: VectorLike, pair_weight: VectorLike | None) -> None:
-    """Warn of what is given for each pair if its rows are named as those of the pairs, but in another order."""
-    told = (
-        told_of_row_order(pairs, similar, "similar", "pairs"),
-        told_of_row_order(pairs, pair_weight, "pair_weight", "pairs")
-        or told_of_row_order(similar, pair_weight, "pair_weight", "similar"),
-        told_of_addresses(pairs, similar),
-        told_of_addresses(pairs, pair_weight),
-    )
-    for warning in filter(None, told):
-        warn_caller(f"DF005 {warning}")

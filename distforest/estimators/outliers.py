@@ -94,19 +94,13 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
         Parameters
         ----------
         X
-            For ``similarity="precomputed"`` the similarity (or distance) of each pair of objects, NaN where it is
-            unobserved, shape (n, n), or for a list of them (n, n, n_similarities), or a list of matrices; otherwise
-            features, shape (n, n_features). Array-like, data frame, Zarr array, or the address of one. Of a sparse
-            matrix (of SciPy, or the address of one in Zarr) the stored entries are observed and all others unobserved,
-            on the diagonal too. For a `Lazy` similarity the objects, a sequence
-            of length n, or places in its ``objects``, integers of shape (n,).
+            As for `SimForestClassifier.fit`, except that what a sparse matrix does not store is unobserved on the
+            diagonal, too.
         y
             Not used.
         sample_weight
-            A weight for each object, shape (n,): array-like, Zarr array, or the address of one. Whole weights count as
-            so many equal objects, fractional ones in relation to their mean; an object of weight 0 is absent. None: 1
-            for all. They count in the pairs that a node draws, in path lengths, and in ``contamination``; a tree draws
-            ``max_samples`` objects as without weights.
+            A weight for each object, shape (n,), as for `SMERF.fit`. They count in the pairs that a node draws, in path
+            lengths, and in ``contamination``; a tree draws ``max_samples`` objects as without weights.
 
         Raises
         ------

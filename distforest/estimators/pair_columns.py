@@ -281,16 +281,6 @@ class PlugIn(BaseEstimator):  # type: ignore[misc]
         return calibrated
 
 
-class LeafForest(Protocol):
-    """A forest that learns without labels, such as `URerF`."""
-
-    def fit(self, X: Float32s) -> Self:
-        """Grow the forest."""
-
-    def apply(self, X: Float32s) -> Int32s:
-        """Find the leaf of each row in each tree, shape (n, n_trees)."""
-
-
 @dataclass(eq=False, repr=False)
 class SharedLeaves(BaseEstimator):  # type: ignore[misc]
     """The share of trees in which two points share a leaf, of a forest that learns without labels: none can leak.
@@ -308,17 +298,18 @@ class SharedLeaves(BaseEstimator):  # type: ignore[misc]
     (80, 10)
     """
 
-    forest: LeafForest
+    forest: Any
     reduction = "same"
 
     def fit_transform(self, X: Float32s, y: object) -> Int32s:  # noqa: ARG002  (labels are not used)
         """Grow the forest, and return the leaves of the training points, shape (n, n_trees)."""
-        self.forest_: LeafForest = clone(self.forest).fit(X)
+        self.forest_ = clone(self.forest).fit(X)
         return self.transform(X)
 
     def transform(self, X: Float32s) -> Int32s:
         """Find the leaves of new points, shape (n, n_trees)."""
-        return self.forest_.apply(X)
+        leaves: Int32s = self.forest_.apply(X)
+        return leaves
 
 
 def seeded(columns: Sequence[PairColumn], seed: int) -> tuple[PairColumn, ...]:
@@ -336,14 +327,10 @@ def seeded(columns: Sequence[PairColumn], seed: int) -> tuple[PairColumn, ...]:
         if isinstance(column, BaseEstimator):
             params = column.get_params()
             seeds = sorted(name for name in params if name.split("__")[-1] == "random_state")
-            drawn = {name: _seed(seed, place, draw) for draw, name in enumerate(seeds) if params[name] is None}
-            column.set_params(**drawn)
+            for draw, name in enumerate(seeds):
+                if params[name] is None:  # 31 bits, so that estimators of scikit-learn accept it
+                    column.set_params(**{name: int(stream(seed, _COLUMNS + place, draw)) >> 33})
     return tuple(columns)
-
-
-def _seed(seed: int, place: int, draw: int) -> int:
-    """A seed for a column, of 31 bits, so that estimators of scikit-learn accept it."""
-    return int(stream(seed, _COLUMNS + place, draw)) >> 33
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
@@ -22,7 +21,6 @@ from distforest.estimators.forest_estimator import (
     print_to_stderr,
     r_squared,
     seed_of,
-    warn_of_chance,
     warn_of_mean,
 )
 from distforest.estimators.input_types import ClassWeightLike, RowsLike, SeedLike, SimilarityLike, VectorLike
@@ -59,7 +57,6 @@ from distforest.sources.factors import (
     names_of_classes,
     refuse_names,
 )
-from distforest.sources.files.bounds import quoted
 from distforest.sources.files.ids import told_of_square_order
 from distforest.sources.given import in_memory, is_sparse
 from distforest.sources.kernels import KERNELS
@@ -153,16 +150,17 @@ class OnSimilarities(OnRows):
 
     def _training_matrix(self, values: Matrix | scipy.sparse.spmatrix, similarity: str) -> TrainingMatrix:
         """Read the matrix that the forest learns from by one similarity."""
-        if similarity != PRECOMPUTED and self.kind == "distance":
-            raise InputError(f"kind='distance' needs similarity='precomputed', found {similarity!r}")
-        if similarity in KERNELS:
-            if self.gamma is not None and not 0 < self.gamma < math.inf:
+        if similarity != PRECOMPUTED:
+            if self.kind == "distance":
+                raise InputError(f"kind='distance' needs similarity='precomputed', found {similarity!r}")
+            if similarity in KERNELS and self.gamma is not None and not 0 < self.gamma < math.inf:
                 raise InputError(f"gamma must be positive and finite, found {self.gamma!r}")
-            features, gamma = self._read_features(values), self.gamma if similarity == "rbf" else None
-            return TrainingMatrix(Kernel.of(similarity, features, gamma), features)
-        if similarity == SUBSETS:
             features = self._read_features(values)
-            return TrainingMatrix(Features(features.shape[1]), features)
+            if similarity == SUBSETS:
+                return TrainingMatrix(Features(features.shape[1]), features)
+            return TrainingMatrix(
+                Kernel.of(similarity, features, self.gamma if similarity == "rbf" else None), features
+            )
         matrix: np.ndarray | SparseSource
         reading = DISSIMILARITIES if self.kind == "distance" else SIMILARITIES
         if not is_sparse(values):
@@ -183,34 +181,31 @@ class OnSimilarities(OnRows):
         similarities = [str(similarity) for similarity in similarities_of(self.similarity)]
         if len(similarities) == 1:
             return self._only_matrix(X, similarities[0])
-        weights = weights_of(self.similarity_weights, len(similarities))
         if similarities[0] == PRECOMPUTED:
             parts = []
             for place, matrix in enumerate(matrices_of(X, len(similarities))):
                 with naming(f"X, matrix {place}", f"matrix {place}"):
                     parts.append(self._only_matrix(matrix, PRECOMPUTED, reset=place == 0))
-            matrix = side_by_side(self._dense(part.values) for part in parts)
         else:
             rows = self._rows(X, reset=True)
             parts = [self._training_matrix(rows, similarity) for similarity in similarities]
-            matrix = self._dense(parts[0].values)
+        dense = [part.values for part in parts if isinstance(part.values, np.ndarray)]
+        if len(dense) < len(parts):
+            raise InputError("several similarities are read from dense matrices, found a sparse one; give X.toarray()")
         measures = tuple(part.rows for part in parts if isinstance(part.rows, (Dense, Kernel)))
-        return TrainingMatrix(Several(measures, weights), matrix)
+        several = Several(measures, weights_of(self.similarity_weights, len(similarities)))
+        return TrainingMatrix(several, side_by_side(dense) if similarities[0] == PRECOMPUTED else dense[0])
 
     def _only_matrix(self, X: RowsLike, similarity: str, reset: bool = True) -> TrainingMatrix:
         """Read the training matrix of one similarity."""
-        _refuse_other_kinds(X)
+        if isinstance(X, (Distances, ObservedDistances, Graph)):
+            cure = "give the matrix itself, with kind='distance' if it holds distances"
+            raise InputError(f"X: a matrix was expected, found `{type(X).__name__}`, which teaches SMERF; {cure}")
         if similarity == PRECOMPUTED:
             address = address_of(X)
             if warning := told_of_order(X, "X") or (address and told_of_square_order(address)):
                 warn_caller(f"DF005 {warning}")
         return self._training_matrix(self._rows(X, reset=reset), similarity)
-
-    def _dense(self, values: np.ndarray | SparseSource) -> np.ndarray:
-        """One of several matrices; raises InputError if it is sparse."""
-        if isinstance(values, SparseSource):
-            raise InputError("several similarities are read from dense matrices, found a sparse one; give X.toarray()")
-        return values
 
     def _source(self, X: RowsLike) -> Source:
         """Read rows as `OnRows` does, of several given similarities those of a matrix for each of them."""
@@ -258,16 +253,12 @@ class OnSimilarities(OnRows):
         sample_weight: Floats | None = None,
     ) -> None:
         """Grow the forest from the matrix of `_read_training`, or from the objects of a `Lazy` similarity."""
-        if training is None:
-            self._fit_lazily(truth, params, sample_weight)
-        else:
+        if training is not None:
             rows = training.rows
             if sample_weight is not None and is_built_in(rows) and self.gamma is None:
                 rows = rows.weighted(np.asarray(training.values), sample_weight)
             self._grow(rows, training.values, truth, params, sample_weight=sample_weight)
-
-    def _fit_lazily(self, truth: Truth | None, params: dict[str, Value], sample_weight: Floats | None) -> None:
-        """Grow the forest from similarities that are evaluated when they are needed."""
+            return
         if self.warm_start:
             cure = "fit again with more trees: a ledger keeps the pairs that were evaluated"
             raise InputError(f"warm_start=True does not go with a Lazy similarity, whose trees grow together; {cure}")
@@ -288,9 +279,6 @@ class OnSimilarities(OnRows):
         """Find the nodes of the rows of ``X`` as `OnRows` does, or by the `Lazy` similarity."""
         check_is_fitted(self)
         if X is None or not self._lazy:
-            if (word := _first_word(X)) is not None and "similarity" in self.forest_.provenance:
-                cure = "load(address, similarity=Lazy(pairwise(f), ...), X=...) with the objects that it learned from"
-                raise InputError(f"X: the forest asks a function, and has none to compare {quoted(word)} by; {cure}")
             return super()._nodes(X)
         return nodes_of(self.forest_, self._bound(), self._items(X))
 
@@ -306,25 +294,6 @@ class OnSimilarities(OnRows):
                 raise InputError(f"Lazy(kind=...) says what the function returns; found kind={self.kind!r} beside it")
             params["similarity"] = PRECOMPUTED  # as it is not computed from features
         return params
-
-
-def _refuse_other_kinds(X: object) -> None:
-    """Refuse what teaches `SMERF`, and words, which only a function can compare; the message says how to give them."""
-    expected = "X: a matrix of numbers was expected"
-    if isinstance(X, (Distances, ObservedDistances, Graph)):
-        cure = "give the matrix itself, with kind='distance' if it holds distances"
-        raise InputError(f"{expected}, found `{type(X).__name__}`, which teaches SMERF; {cure}")
-    if (word := _first_word(X)) is not None:
-        cure = "a function that compares two of them is given as similarity=Lazy(pairwise(f))"
-        raise InputError(f"{expected}, found words such as {quoted(word)}; {cure}")
-
-
-def _first_word(X: object) -> str | None:
-    """The first word of a flat sequence of words; None for anything else."""
-    n_axes = getattr(X, "ndim", None)  # of a Delayed of Dask another Delayed, as any attribute
-    is_flat = isinstance(X, (list, tuple)) or (isinstance(n_axes, int) and n_axes == 1)
-    word = next(iter(X), None) if is_flat and isinstance(X, Iterable) else None
-    return str(word) if isinstance(word, str) else None
 
 
 @dataclass(eq=False, repr=False)
@@ -377,9 +346,7 @@ class _SimForest(OnSimilarities):
             A label or a target for each object, shape (n,): array-like, Zarr array, or the address of one. Dates are
             read in their own unit: see `Targets`.
         sample_weight
-            A weight for each object, shape (n,): array-like, Zarr array, or the address of one. Whole weights count as
-            so many equal objects, fractional ones in relation to their mean; an object of weight 0 is absent. None: 1
-            for all.
+            A weight for each object, shape (n,), as for `SMERF.fit`.
 
         Raises
         ------
@@ -560,9 +527,11 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
         codes = truth.values[known]
         is_right = np.argmax(estimate[known], axis=1) == codes
         self.oob_score_ = float(np.average(is_right, weights=weights))
-        if self.class_weight is None:  # weights may give up accuracy for rare classes
-            of_classes = np.bincount(codes, weights=weights)
-            warn_of_chance(self.oob_score_, float(of_classes.max() / of_classes.sum()), "objects")
+        of_classes = np.bincount(codes, weights=weights)
+        largest = float(of_classes.max() / of_classes.sum())
+        if self.class_weight is None and self.oob_score_ <= largest:  # weights may give up accuracy for rare classes
+            found = f"trees classify {self.oob_score_:.2f} of the objects correctly that they did not draw"
+            warn_caller(f"DF012 oob_score: {found}, no more than by answering the largest class always ({largest:.2f})")
 
     @by_blocks
     def predict(self, X: RowsLike) -> np.ndarray:
@@ -609,16 +578,12 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
     ----------
     forest_, digest_, n_features_in_, feature_names_in_
         As in `SMERF`; for a `Lazy` similarity ``n_features_in_`` is the number of training objects.
-    objects_, n_evaluations_, n_closed_
-        For a `Lazy` similarity: the training objects, of a list those of each similarity; the number of pairs that the
-        fit has paid for; and the number of nodes that were not split, or trees that were not begun, because the budget
-        was spent.
+    objects_, n_evaluations_, n_closed_, feature_importances_
+        As in `SimForestClassifier`.
     cut_ : str
         Where candidates are cut: ``"best"`` or ``"zero"``, which a trial chooses with ``cut="auto"``.
     cut_errors_ : dict
         With ``cut="auto"``: the mean squared error out of bag of a trial forest with each cut.
-    feature_importances_ : ndarray of shape (n_similarities,)
-        For a list of similarities: the share of each in the gain of all cuts.
     oob_prediction_ : ndarray of shape (n,)
         With ``oob_score``: mean target of each training object over the trees that did not draw it; NaN if every tree
         drew it.

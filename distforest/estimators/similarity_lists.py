@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.sources.given import is_sparse, unmasked
+from distforest.sources.given import unmasked
 from distforest.sources.lazy.callbacks import Lazy
 from distforest.sources.row_kinds import Dense, Kernel, Several
 
@@ -53,10 +53,7 @@ def weights_of(given: VectorLike | None, n_measures: int) -> tuple[float, ...]:
     """How often a candidate draws each similarity; raises InputError for anything but a number >= 0 for each."""
     if given is None:
         return (1.0,) * n_measures
-    try:
-        weights = np.asarray(unmasked(given), np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"similarity_weights must be numbers, found {given!r}") from error
+    weights = np.asarray(unmasked(given), np.float64)
     if weights.shape != (n_measures,):
         raise InputError(f"similarity_weights: one for each of {n_measures} similarities, found shape {weights.shape}")
     if not (np.isfinite(weights) & (weights >= 0.0)).all() or not weights.any():
@@ -73,21 +70,16 @@ def matrices_of(X: RowsLike, n_measures: int) -> list[RowsLike]:
         There is not one matrix for each similarity.
     """
     expected = f"X: {n_measures} matrices were expected, a list of them or an array of shape (n, n, {n_measures})"
-    if isinstance(X, (list, tuple)) and len(X) == n_measures and all(_is_matrix(matrix) for matrix in X):
+    if isinstance(X, (list, tuple)) and all(isinstance(one, str) or len(getattr(one, "shape", ())) == 2 for one in X):
+        if len(X) != n_measures:
+            raise InputError(f"{expected}; found a list of {len(X)}")
         return list(X)
-    if isinstance(X, (str, bytes)) or not isinstance(X, (Sequence, np.ndarray)) or is_sparse(X):
+    if not isinstance(X, (list, tuple, np.ndarray)):
         raise InputError(f"{expected}; found {type(X).__name__}")
-    if isinstance(X, (list, tuple)) and all(_is_matrix(matrix) for matrix in X):
-        raise InputError(f"{expected}; found a list of {len(X)}")
     values = np.asarray(unmasked(X))
     if values.ndim != 3 or values.shape[2] != n_measures:
         raise InputError(f"{expected}; found shape {values.shape}")
     return [values[:, :, place] for place in range(n_measures)]
-
-
-def _is_matrix(given: object) -> bool:
-    """Whether an entry of a list is a matrix, and not a row of one."""
-    return isinstance(given, str) or len(getattr(given, "shape", ())) == 2
 
 
 def side_by_side(matrices: Iterable[np.ndarray]) -> np.ndarray:

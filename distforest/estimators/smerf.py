@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from distforest.growth.parameters import Value
     from distforest.growth.problem import Data
     from distforest.jobs.asked_distances import AskedDistances
-    from distforest.sources.source import Float32s, Floats, Int32s, Ints
+    from distforest.sources.source import Float32s, Floats
     from distforest.sources.sparse_features import SparseFeatures
 
 BLOCK_NODES = 1 << 25
@@ -191,7 +191,8 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         params = self._checked_params(y)
         X, y, sample_weight = computed(X, y, sample_weight)
         self._warn_of_order(X, y=y, sample_weight=sample_weight)
-        if warning := told_of_order(_matrix_of(y), "y"):
+        matrix = y.adjacency if isinstance(y, Graph) else y.values if isinstance(y, Distances) else y
+        if warning := told_of_order(matrix, "y"):
             warn_caller(f"DF005 {warning}")
         features = self._training_features(X)
         weights = self._read_weights(sample_weight, features.shape[0])
@@ -445,24 +446,21 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         """
         check_is_fitted(self, "forest_")
         n = self.forest_.n_training
-        numbers = [np.asarray(unmasked(side)) for side in (left, right)]
-        for side in numbers:
-            if side.ndim != 1 or side.dtype.kind not in "iu" or len(side) != len(numbers[0]):
-                found = " and ".join(f"{one.dtype} of shape {one.shape}" for one in numbers)
-                raise InputError(
-                    f"pairs: as many whole numbers on the left as on the right were expected, found {found}"
-                )
+        pairs = [np.asarray(unmasked(side)) for side in (left, right)]
+        for side in pairs:
+            if side.ndim != 1 or side.dtype.kind not in "iu" or len(side) != len(pairs[0]):
+                found = " and ".join(f"{one.dtype} of shape {one.shape}" for one in pairs)
+                raise InputError(f"pairs: as many integers on the left as on the right were expected, found {found}")
             if len(side) and not 0 <= side.min() <= side.max() < n:
-                bad = side[(side < 0) | (side >= n)][0]
-                raise InputError(f"pairs: numbers of training rows from 0 to {n - 1} were expected, found {bad}")
-        pairs = [side.astype(np.int64) for side in numbers]
+                raise InputError(f"pairs: numbers of training rows from 0 to {n - 1} were expected, found {side.max()}")
         if sides is None and y is None:
-            return scoring.out_of_bag_distance(self.forest_, *pairs)[0]
+            return scoring.out_of_bag_distance(self.forest_, *(side.astype(np.int64) for side in pairs))[0]
         if sides not in (TWO, ONE) or y is None:
             expected = f"sides: {TWO!r} or {ONE!r} was expected, with y"
             raise InputError(f"{expected}, found {sides!r} {'without' if y is None else 'with'} y")
         truth = self._training_truth(y)
-        of_sides = dict(zip((TWO, ONE), one_sided.known_distances_of_pairs(self.forest_, truth, *pairs), strict=True))
+        known = one_sided.known_distances_of_pairs(self.forest_, truth, *(side.astype(np.int64) for side in pairs))
+        of_sides = dict(zip((TWO, ONE), known, strict=True))
         return of_sides[sides]
 
     @overload
@@ -537,9 +535,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         X, y, sample_weight = computed(X, y, sample_weight)
         nodes = self._nodes(X)
         truth = scoring.truth_as_learned(self.forest_, y)
-        if len(truth.values) != nodes.shape[1]:
-            text = f"found {counted(nodes.shape[1], 'row')} of X and {len(truth.values)} of {truth.kind.noun}"
-            raise InputError(f"{text}: inconsistent numbers of samples")
+        _check_same_length(truth, nodes.shape[1])
         weights = self._read_weights(sample_weight, nodes.shape[1])
         rows = np.arange(nodes.shape[1]) if weights is None else np.flatnonzero(weights)
         if len(rows) < 2:
@@ -551,7 +547,14 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         if len(true) > 1 and (true == true[0]).all():
             told = f"all {len(true):,} pairs are at distance {true[0]:g}, so that R2 says nothing"
             warn_caller(f"score: {told}; shuffle the rows, or stratify by label, where parts of them are held out")
-        return r_squared(true, self._pair_distances(nodes, left, right), weights_of_pairs(weights, left, right))
+        if 4 * len(left) > nodes.shape[1] ** 2:  # many pairs cost less by the whole matrix
+            estimate = scoring.distance(self.forest_, nodes, nodes)[left, right]
+        else:
+            step = max(1, BLOCK_NODES // self.forest_.n_trees)
+            blocks = (slice(first, first + step) for first in range(0, len(left), step))
+            parts = [scoring.pair_distance(self.forest_, nodes[:, left[b]], nodes[:, right[b]]) for b in blocks]
+            estimate = np.concatenate(parts)
+        return r_squared(true, estimate, weights_of_pairs(weights, left, right))
 
     def permutation_importances(self, X: RowsLike, y: TruthLike, *, random_state: SeedLike = 0) -> FeatureImportances:
         """Compute by how much the out-of-bag distances of pairs become worse when a feature is permuted.
@@ -593,26 +596,15 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         check_is_fitted(self)
         source = self._source(X)
         truth = scoring.truth_as_learned(self.forest_, y)
-        if len(truth.values) != source.shape[0]:
-            text = f"found {counted(source.shape[0], 'row')} of X and {len(truth.values)} of {truth.kind.noun}"
-            raise InputError(f"{text}: inconsistent numbers of samples")
+        _check_same_length(truth, source.shape[0])
         if len(truth.values) == self.forest_.n_training:  # other rows are refused below
             check_own_distances(self.forest_, truth)
         names = self._feature_names()
         return importances.permutation_importances(self.forest_, source, truth, names, seed_of(random_state))
 
-    def _pair_distances(self, nodes: Int32s, left: Ints, right: Ints) -> Floats:
-        """Compute the distances of pairs of rows; many pairs by the whole matrix, where each costs less."""
-        if 4 * len(left) > nodes.shape[1] ** 2:
-            return scoring.distance(self.forest_, nodes, nodes)[left, right]
-        step = max(1, BLOCK_NODES // self.forest_.n_trees)
-        blocks = [slice(first, first + step) for first in range(0, len(left), step)]
-        distances = [scoring.pair_distance(self.forest_, nodes[:, left[b]], nodes[:, right[b]]) for b in blocks]
-        return np.concatenate(distances)
 
-
-def _matrix_of(y: object) -> object:
-    """The matrix of distances or links in a ground truth; anything else stays as it is."""
-    if isinstance(y, Graph):
-        return y.adjacency
-    return y.values if isinstance(y, Distances) else y
+def _check_same_length(truth: Truth, n_rows: int) -> None:
+    """Raise InputError if the ground truth is not of so many rows."""
+    if len(truth.values) != n_rows:
+        text = f"found {counted(n_rows, 'row')} of X and {len(truth.values)} of {truth.kind.noun}"
+        raise InputError(f"{text}: inconsistent numbers of samples")

@@ -128,13 +128,12 @@ class TreeRank(OnPairs):
             )
         super()._grow_from(data, params, seed)
         if folds is not None:
-            method, threads = self._method, n_threads(self.n_jobs)
-
+            threads = n_threads(self.n_jobs)
             had_cuts = not Roots.of_forest(self.forest_).are_too_many
             with self._told_progress() as watch:
 
                 def grow(some: Data) -> Forest:
-                    return fit_here(problem(method, some, params, seed), threads, watch)
+                    return fit_here(problem(self._method, some, params, seed), threads, watch)
 
                 forest, pruning = prune(self.forest_, data, int(folds), grow)
             self._set_forest(forest)

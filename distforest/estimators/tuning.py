@@ -128,20 +128,20 @@ def tune(
         told = _fit_quietly(own, X, taught, sample_weight)
         scored |= dict(zip(group.numbers, scored_cells(own.forest_, truth, group.stops), strict=True))
         loosest = next((number for number in group.numbers if {**group.params, **cells[number]} == group.params), None)
-        if loosest is not None and not seeded.oob_score and _is_best(loosest, scored, scoring):
-            kept = loosest, own, told
+        if loosest is not None and not seeded.oob_score:
+            score = scored[loosest].by(scoring)
+            kept = (loosest, own, told) if all(score >= one.by(scoring) for one in scored.values()) else kept
     in_order = [scored[number] for number in range(len(cells))]
-    choice = best_cell(in_order, scoring)
-    table = table_of(cells, in_order, scoring)
-    for text in choice.told:
+    best, warned = best_cell(in_order, scoring)
+    is_kept = kept is not None and kept[0] == best
+    for text in [*warned, *(kept[2] if kept is not None and is_kept else [])]:
         warn_caller(text)
-    if kept is not None and kept[0] == choice.best:
-        for text in kept[2]:
-            warn_caller(text)
-        return Tuned(table, scoring, choice.best, kept[1], len(groups))
-    params, taught = _split(cells[choice.best], y)
-    best = clone(seeded).set_params(**params).fit(X, taught, sample_weight)
-    return Tuned(table, scoring, choice.best, best, len(groups) + 1)
+    table = table_of(cells, in_order, scoring)
+    if kept is not None and is_kept:
+        return Tuned(table, scoring, best, kept[1], len(groups))
+    params, taught = _split(cells[best], y)
+    grown = clone(seeded).set_params(**params).fit(X, taught, sample_weight)
+    return Tuned(table, scoring, best, grown, len(groups) + 1)
 
 
 def _fit_quietly(estimator: SMERF, X: Any, y: Any, sample_weight: Any) -> list[str]:
@@ -153,11 +153,6 @@ def _fit_quietly(estimator: SMERF, X: Any, y: Any, sample_weight: Any) -> list[s
         if not issubclass(one.category, UserWarning):
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
     return [str(one.message) for one in told if issubclass(one.category, UserWarning)]
-
-
-def _is_best(number: int, scored: Mapping[int, ScoredCell], scoring: str) -> bool:
-    """Whether no cell that was scored so far is better."""
-    return all(scored[number].by(scoring) >= one.by(scoring) for one in scored.values())
 
 
 def _of_graph(y: object) -> dict[str, Any]:
@@ -176,25 +171,18 @@ def _cells(estimator: object, grid: Mapping[str, Sequence[Any]], y: TruthLike) -
     if not isinstance(estimator, SMERF):
         cure = "for other forests use sklearn.model_selection.GridSearchCV"
         raise InputError(f"estimator: a SMERF was expected, found {type(estimator).__name__}; {cure}")
-    if not isinstance(grid, Mapping) or not grid:
-        raise InputError("grid: a dict of lists of values by the name of a parameter was expected, with one or more")
+    if not grid:
+        raise InputError("grid: a dict of lists of values by the name of a parameter was expected, found none")
     known = sorted([*(row.name for row in SMERF._parameters), *_of_graph(y)])
     for name, values in grid.items():
-        if name == DIAGONAL and name not in known:
-            raise InputError("grid: 'diagonal' is that of a Graph, which was not given; leave it out")
         if name not in known:
             raise InputError(f"grid: {name!r} is no parameter that changes trees; these are {', '.join(known)}")
         if isinstance(values, str) or not isinstance(values, (Sequence, np.ndarray)) or not len(values):
             raise InputError(f"grid: a list of values was expected for {name!r}, found {values!r}")
     cells = grid_cells(grid)
-    for cell in cells:
-        _check_cell(estimator, cell, y)
+    for cell in cells:  # before anything grows, as not every cell is fitted
+        changed, _ = _split(cell, y)  # refuses a diagonal
+        params = clone(estimator).set_params(**changed)._params()
+        for fault in faults(SMERF._parameters, {name: params[name] for name in changed}).values():
+            raise InputError(f"grid: the cell {dict(cell)}: {fault}")
     return cells
-
-
-def _check_cell(estimator: SMERF, cell: GridCell, y: TruthLike) -> None:
-    """Refuse a cell before anything grows, as not every cell is fitted; raises InputError."""
-    changed, _ = _split(cell, y)  # refuses a diagonal
-    params = clone(estimator).set_params(**changed)._params()
-    for fault in faults(SMERF._parameters, {name: params[name] for name in changed}).values():
-        raise InputError(f"grid: the cell {dict(cell)}: {fault}")

@@ -118,8 +118,7 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         y
             Not used.
         sample_weight
-            A weight for each row, shape (n,): array-like, Zarr array, or the address of one. Whole weights count as so
-            many equal rows, fractional ones in relation to their mean; a row of weight 0 is absent. None: 1 for all.
+            A weight for each row, shape (n,), as for `SMERF.fit`.
             The screen, the fences and places of random cuts, and what makes normal coefficients of a scale, count each
             row of positive weight once.
 

@@ -1,20 +1,19 @@
 """Cells of a grid of parameters: which of them share trees, how their forests score, and which is the best.
 
-Cells that differ only in when trees stop (``min_samples_split``, ``max_depth``) are judged with the trees of the
+Cells that differ only in when trees stop (``min_samples_split``, ``max_depth``) are scored with the trees of the
 loosest of them: see `distforest.forest.stopped_trees`.
 """
 
 from __future__ import annotations
 
 import csv
-import io
 import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -65,9 +64,8 @@ def grid_cells(grid: Mapping[str, Sequence[Any]]) -> list[GridCell]:
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
-@dataclass(frozen=True)
-class SharedTrees:
-    """Cells that are judged with the same trees.
+class SharedTrees(NamedTuple):
+    """Cells that are scored with the same trees.
 
     Attributes
     ----------
@@ -85,7 +83,7 @@ class SharedTrees:
 
 
 def shared_trees(cells: Sequence[GridCell], params: Mapping[str, Any], *, share: bool) -> list[SharedTrees]:
-    """Part the cells of a grid into those that are judged with the same trees.
+    """Part the cells of a grid into those that are scored with the same trees.
 
     Parameters
     ----------
@@ -114,15 +112,11 @@ def shared_trees(cells: Sequence[GridCell], params: Mapping[str, Any], *, share:
     found = []
     for numbers in groups.values():
         stops = [EarlyStop(*({**params, **cells[number]}[name] for name in EarlyStop._fields)) for number in numbers]
-        found.append(SharedTrees(tuple(numbers), {**cells[numbers[0]], **_loosest(stops)._asdict()}, tuple(stops)))
+        depths = [stop.max_depth for stop in stops if stop.max_depth is not None]
+        deepest = max(depths) if len(depths) == len(stops) else None
+        loosest = EarlyStop(min(stop.min_samples_split for stop in stops), deepest)
+        found.append(SharedTrees(tuple(numbers), {**cells[numbers[0]], **loosest._asdict()}, tuple(stops)))
     return found
-
-
-def _loosest(stops: Sequence[EarlyStop]) -> EarlyStop:
-    """The limits within which all of them lie."""
-    depths = [stop.max_depth for stop in stops]
-    deepest = None if None in depths else max(depth for depth in depths if depth is not None)
-    return EarlyStop(min(stop.min_samples_split for stop in stops), deepest)
 
 
 # --- scores -----------------------------------------------------------------------------------------------
@@ -137,7 +131,8 @@ class ScoredCell:
 
     def by(self, scoring: str) -> float:
         """The score of this name; minus infinity if it is not defined."""
-        return self.scores[scoring] if not math.isnan(self.scores[scoring]) else -math.inf
+        score = self.scores[scoring]
+        return -math.inf if math.isnan(score) else score
 
 
 def scored_cells(forest: Forest, truth: Truth, stops: Sequence[EarlyStop]) -> list[ScoredCell]:
@@ -256,7 +251,10 @@ class Judge:
         )
 
         error = root_mean_squared_error(self.true, estimate, sample_weight=self.weights)
-        correlation = _correlation(rankdata(self.true), rankdata(estimate), self.weights)
+        correlation = math.nan
+        if np.ptp(self.true) > 0.0 and np.ptp(estimate) > 0.0:
+            covariance = np.cov(rankdata(self.true), rankdata(estimate), aweights=self.weights)
+            correlation = covariance[0, 1] / math.sqrt(covariance[0, 0] * covariance[1, 1])
         areas = [math.nan, math.nan]
         if self.near is not None:
             both = (roc_auc_score, average_precision_score)
@@ -264,27 +262,11 @@ class Judge:
         return dict(zip(SCORINGS, map(float, (-error, correlation, *areas)), strict=True))
 
 
-def _correlation(one: Floats, other: Floats, weights: Floats | None) -> float:
-    """Pearson's correlation of weighted values; NaN if one side is constant."""
-    if (one == one[0]).all() or (other == other[0]).all():
-        return math.nan
-    covariance = np.cov(one, other, aweights=weights)
-    return float(covariance[0, 1] / math.sqrt(covariance[0, 0] * covariance[1, 1]))
-
-
 # --- the choice -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Choice:
-    """The number of the best cell, and what is odd about the choice, as warnings."""
-
-    best: int
-    told: tuple[str, ...] = ()
-
-
-def best_cell(scored: Sequence[ScoredCell], scoring: str) -> Choice:
-    """Choose the best cell; of equal ones the first whose trees have splits.
+def best_cell(scored: Sequence[ScoredCell], scoring: str) -> tuple[int, list[str]]:
+    """Choose the best cell, of equal ones the first whose trees have splits; returns its number, and warnings.
 
     Raises
     ------
@@ -302,7 +284,7 @@ def best_cell(scored: Sequence[ScoredCell], scoring: str) -> Choice:
         told.append(f"tune: {found}; try values that are further apart, or another scoring")
     if not scored[best].splits:
         told.append("tune: most trees of the best cell have no split, so all its distances are nearly the same")
-    return Choice(best, tuple(told))
+    return best, told
 
 
 @dataclass(frozen=True)
@@ -356,7 +338,11 @@ class ScoredGrid:
 
     def to_dict(self) -> dict[str, object]:
         """The score, the parameters, the number of the best cell, and all cells, as JSON has them: NaN is null."""
-        cells = [dict(zip(self.columns, map(_plain, row), strict=True)) for row in self.rows()]
+        cells = []
+        for row in self.rows():
+            plain = [value.item() if isinstance(value, np.generic) else value for value in row]
+            known = [None if isinstance(value, float) and math.isnan(value) else value for value in plain]
+            cells.append(dict(zip(self.columns, known, strict=True)))
         names = list(self.cv_results_["params"][0])
         return {"scoring": self.scoring, "params": names, "best": self.best_index_, "cells": cells}
 
@@ -376,13 +362,24 @@ class ScoredGrid:
         entry: Any = provenance.get(TUNING)
         if entry is None:
             return None
-        if not _is_grid(entry):
+        try:
+            scoring, names, best, cells = (entry[name] for name in ("scoring", "params", "best", "cells"))
+            rank = f"rank_{scoring}"
+            found: dict[str, list[Any]] = {
+                "params": [{name: cell[f"param_{name}"] for name in names} for cell in cells]
+            }
+            found |= {f"param_{name}": [cell[f"param_{name}"] for cell in cells] for name in names}
+            found |= {
+                name: [math.nan if cell[name] is None else float(cell[name]) for cell in cells] for name in SCORINGS
+            }
+            found[rank] = [int(cell[rank]) for cell in cells]
+            is_one = scoring in SCORINGS and bool(names) and type(best) is int and 0 <= best < len(cells)
+            is_one &= all(set(cell) == {*found} - {"params"} for cell in cells)
+        except (KeyError, TypeError, ValueError, OverflowError):
+            is_one = False
+        if not is_one:
             raise ArtifactError(f"manifest.json: provenance.{TUNING}: expected a scored grid; found {str(entry)[:80]}")
-        cells, scoring, names = entry["cells"], entry["scoring"], entry["params"]
-        found: dict[str, list[Any]] = {"params": [{name: cell[f"param_{name}"] for name in names} for cell in cells]}
-        found |= {f"param_{name}": [cell[f"param_{name}"] for cell in cells] for name in names}
-        found |= {name: [math.nan if cell[name] is None else float(cell[name]) for cell in cells] for name in SCORINGS}
-        return ScoredGrid(found | {f"rank_{scoring}": [c[f"rank_{scoring}"] for c in cells]}, scoring, entry["best"])
+        return ScoredGrid(found, scoring, best)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the table of all cells to a file, ``.csv`` or ``.json``.
@@ -396,9 +393,8 @@ class ScoredGrid:
         if Path(path).suffix == ".json":
             Path(path).write_text(json.dumps(self.to_dict(), indent=1))
             return
-        text = io.StringIO(newline="")
-        csv.writer(text).writerows([self.columns, *self.rows()])
-        Path(path).write_text(text.getvalue(), newline="")
+        with Path(path).open("w", newline="") as file:
+            csv.writer(file).writerows([self.columns, *self.rows()])
 
     def __str__(self) -> str:
         """The table as text, the best cell marked by an asterisk."""
@@ -424,26 +420,3 @@ def table_of(cells: Sequence[GridCell], scored: Sequence[ScoredCell], scoring: s
     found |= {name: [one.scores[name] for one in scored] for name in SCORINGS}
     scores = np.array([one.by(scoring) for one in scored])
     return found | {f"rank_{scoring}": (1 + (scores > scores[:, None]).sum(axis=1)).tolist()}
-
-
-def _is_grid(entry: Any) -> bool:
-    """Whether an entry of a manifest is a grid as `ScoredGrid.to_dict` writes it; it may say more."""
-    if not isinstance(entry, dict) or not {"scoring", "params", "best", "cells"} <= set(entry):
-        return False
-    scoring, names, best, cells = (entry[name] for name in ("scoring", "params", "best", "cells"))
-    if scoring not in SCORINGS or not isinstance(names, list) or not names or not isinstance(cells, list):
-        return False
-    if type(best) is not int or not 0 <= best < len(cells) or not all(isinstance(name, str) for name in names):
-        return False
-    columns = {*(f"param_{name}" for name in names), *SCORINGS, f"rank_{scoring}"}
-    if not all(isinstance(cell, dict) and set(cell) == columns for cell in cells):
-        return False
-    numbers = [cell[name] for cell in cells for name in (*SCORINGS, f"rank_{scoring}")]
-    return all(number is None or isinstance(number, (int, float)) for number in numbers)
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON has it; NaN as null."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and math.isnan(value) else value

@@ -1,28 +1,18 @@
-"""Predictions judged by what is true: accuracy, log-loss, ROC AUC, R2 and RMSE, with intervals by bootstrap.
+"""Predictions compared with what is true: accuracy, log-loss, ROC AUC, R2 and RMSE, with intervals by bootstrap.
 
-The measures are scikit-learn's and SciPy's, each as a function of the rows that it judges. A resample has n rows, drawn
-with replacement; of pairs the points are drawn, so that a pair occurs as often as the product of its points.
+Each measure is a function of weights, one for each row: 1, or how often a resample has drawn it. What does not depend
+on the weights, such as errors, is computed once for all resamples. Of pairs the points are drawn, so that a pair occurs
+as often as the product of its points.
 """
 
 from __future__ import annotations
 
 import re
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import ConstantInputWarning, spearmanr
-from sklearn.exceptions import UndefinedMetricWarning
-from sklearn.metrics import (
-    accuracy_score,
-    log_loss,
-    r2_score,
-    recall_score,
-    roc_auc_score,
-    root_mean_squared_error,
-)
 
 from distforest.amounts import are, counted
 from distforest.errors import InputError, warn_caller
@@ -43,7 +33,8 @@ if TYPE_CHECKING:
     from distforest.sources.files.tables import Table
 
     Ints = NDArray[np.int64]
-    Measure = Callable[[Ints], float]
+    Weighted = Callable[[NDArray[np.float64]], float]
+    Measures = dict[str, tuple[Weighted, float]]
     _Pair = tuple[str, ...]
 
 ANSWER_OF_ARRAY = {"prediction": "predict", "proba": "proba"}
@@ -57,7 +48,6 @@ PREDICTION, PROBA = "prediction", "proba_"
 
 PAIR_LEFT, PAIR_RIGHT, PAIR_DISTANCE, NUMBERED = "left_", "right_", "distance", "row"
 """How the columns of pairs begin, which end with what names the rows, or with ``"row"`` for their numbers."""
-
 
 PAIRS_TOLD = 3
 """The most pairs that a message lists."""
@@ -93,26 +83,6 @@ class JudgedPredictions:
     n_resamples: int
     measures: tuple[Measured, ...]
     always: str
-
-
-@dataclass(frozen=True)
-class _Baseline:
-    """An answer that is the same for all rows, in words, and the value of each measure for it."""
-
-    always: str
-    values: Mapping[str, float]
-
-
-def _answer_in(group: str) -> object:
-    """The answer that a group says it holds."""
-    mark = attributes_of(group).get("distforest")
-    return mark.get("answer") if isinstance(mark, dict) else None
-
-
-def _group_of(address: str) -> str:
-    """The group of an array of predictions or class shares; any other address stays as it is."""
-    group, _, name = address.rstrip("/").rpartition("/")
-    return group if name in ANSWER_OF_ARRAY and _answer_in(group) == ANSWER_OF_ARRAY[name] else address
 
 
 def judge(
@@ -168,7 +138,12 @@ def judge(
         )
     if n_resamples < 0:
         raise InputError(f"n_resamples must not be negative, found {n_resamples}")
-    answers = _Answers.at(answer)
+    group, _, name = answer.rstrip("/").rpartition("/")
+    if is_file_of_rows(answer):
+        answers = _Answers.of_table(answer)
+    else:
+        is_array = name in ANSWER_OF_ARRAY and _answer_in(group) == ANSWER_OF_ARRAY[name]
+        answers = _Answers.of_group(group if is_array else answer)
     known = _Known(answer if truth is None else truth, label, target, text or TextOptions(), tuple(pairs))
     if pairs and not (answers.pairs and known.is_table and target is not None):
         expected = "`pairs` is for distances of pairs, with the `target` of a table"
@@ -179,18 +154,21 @@ def judge(
         )
     if known.is_target and answers.proba is not None:
         raise InputError(f"{known.place}: labels were expected, for class shares, found numbers; give `label`")
-    measures, baseline, n_rows, draw = _of_pairs(answers, known) if answers.pairs else _of_rows(answers, known)
-    found = np.full((n_resamples, len(measures)), np.nan)
-    for number in range(n_resamples):
-        if len(drawn := draw(np.random.default_rng([seed, number]))):
-            found[number] = [_value(measure, drawn) for measure in measures.values()]
-    every = np.arange(n_rows)
-    each = zip(measures.items(), found.T, strict=True)
-    measured = tuple(
-        Measured(name, _value(measure, every), *_interval(values), baseline.values[name])
-        for (name, measure), values in each
-    )
-    return JudgedPredictions(answer, known.place, n_rows, n_resamples, measured, baseline.always)
+    measured = _of_rows(answers, known) if not answers.pairs else _of_pairs(answers, known)
+    found = np.full((n_resamples, len(measured.measures)), np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):  # such as a resample of one class alone
+        for number in range(n_resamples):
+            drawn = np.random.default_rng([seed, number]).integers(measured.n_points, size=measured.n_points)
+            times = np.bincount(drawn, minlength=measured.n_points).astype(np.float64)
+            weights = times[measured.points].prod(axis=0)
+            found[number] = [measure(weights) for measure, _ in measured.measures.values()]
+        every = np.ones(measured.points.shape[1])
+        values = [measure(every) for measure, _ in measured.measures.values()]
+    listed = [
+        Measured(name, value, *_interval(in_resamples), baseline)
+        for (name, (_, baseline)), value, in_resamples in zip(measured.measures.items(), values, found.T, strict=True)
+    ]
+    return JudgedPredictions(answer, known.place, len(every), n_resamples, tuple(listed), measured.always)
 
 
 def _interval(values: Floats) -> tuple[float | None, float | None]:
@@ -203,6 +181,12 @@ def _interval(values: Floats) -> tuple[float | None, float | None]:
 
 
 # --- answers and what is true -----------------------------------------------------------------------------
+
+
+def _answer_in(group: str) -> object:
+    """The answer that a group says it holds."""
+    mark = attributes_of(group).get("distforest")
+    return mark.get("answer") if isinstance(mark, dict) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,21 +207,14 @@ class _Answers:
         if self.numbers is not None:
             return self.numbers
         try:
-            return np.array([float(text) for text in self.predicted or ()])
+            return np.array(self.predicted or (), str).astype(np.float64)
         except ValueError as error:
             raise InputError(
                 f"{self.place}: predicted numbers were expected, found classes ({error}); give `label`"
-            ) from error
+            ) from None
 
     @classmethod
-    def at(cls, address: str) -> _Answers:
-        """Read answers; raises InputError."""
-        if is_file_of_rows(address):
-            return cls._of_table(address)
-        return cls._of_group(_group_of(address))
-
-    @classmethod
-    def _of_table(cls, address: str) -> _Answers:
+    def of_table(cls, address: str) -> _Answers:
         table = open_table(address, format_of(address, None), TextOptions())
         columns = table.columns
         word = columns[0].removeprefix(PAIR_LEFT)
@@ -265,7 +242,7 @@ class _Answers:
         raise InputError(f"{address}: {expected}, found {found}; write them with `distforest score`")
 
     @classmethod
-    def _of_group(cls, address: str) -> _Answers:
+    def of_group(cls, address: str) -> _Answers:
         kind = _answer_in(address)
         if kind not in ("predict", "proba"):
             raise InputError(
@@ -346,7 +323,7 @@ class _Known:
             own, wanted = _written_alike(own, answers.names[1])
             if own == wanted:
                 return np.arange(n_rows)  # so a name that occurs twice does no harm
-            return _numbers_of(wanted, _numbers_by_name(own, self.place), self.place)
+            return _places_of(wanted, own, self.place)
         if n_rows != answers.n_rows:
             expected = f"what is true of {counted(answers.n_rows, 'row')} of {answers.place} was expected"
             cure = "give the rows that were scored, in their order"
@@ -380,22 +357,17 @@ def _written_alike(names: Sequence[str], others: Sequence[str]) -> tuple[list[st
     return list(names), list(others)
 
 
-def _numbers_by_name(names: Sequence[str], place: str) -> dict[str, int]:
-    """The number of each row by its name; raises InputError if two have one name."""
+def _places_of(wanted: Sequence[str], names: Sequence[str], place: str) -> Ints:
+    """The numbers of the rows with the wanted names; raises InputError if two rows share a name, or none has it."""
     numbers: dict[str, int] = {}
     for number, name in enumerate(names):
         if (first := numbers.setdefault(name, number)) != number:
             expected = f"another name in each row was expected, found {quoted(name)} in rows {first:,} and {number:,}"
             cure = "score with another --id, whose names differ, or without it"
             raise InputError(f"{place}: {expected}; {cure}")
-    return numbers
-
-
-def _numbers_of(names: Sequence[str], numbers: dict[str, int], place: str) -> Ints:
-    """The numbers of rows with these names; raises InputError."""
-    if absent := next((name for name in names if name not in numbers), None):
+    if absent := next((name for name in wanted if name not in numbers), None):
         raise InputError(f"{place}: a row named {quoted(absent)} was expected, as in the answers, found none")
-    return np.array([numbers[name] for name in names], np.int64)
+    return np.array([numbers[name] for name in wanted], np.int64)
 
 
 def _text(value: object) -> str:
@@ -405,108 +377,130 @@ def _text(value: object) -> str:
 
 def _plain(label: str) -> str:
     """A label without what depends on who has written it: True is true, and 1.0 is 1."""
-    if label.lower() in {"true", "false"}:
-        return label.lower()
-    try:
-        return _text(float(label))
-    except ValueError:
-        return label
+    return WITH_POINT.sub(r"\1", label.lower() if label.lower() in {"true", "false"} else label)
 
 
 # --- measures ---------------------------------------------------------------------------------------------
 
-Resample = Callable[[np.random.Generator], "Ints"]
-"""The rows of a resample."""
+
+@dataclass(frozen=True, eq=False)
+class _Compared:
+    """Measures of rows or pairs, each with its value for an answer that is the same for all; that answer in words.
+
+    ``points`` are the points of each row or pair, shape (1, n) or (2, n), out of ``n_points``, which resamples draw.
+    """
+
+    measures: Measures
+    always: str
+    points: Ints
+    n_points: int
 
 
-def _value(measure: Measure, rows: Ints) -> float:
-    """A measure of some rows; NaN where it has none, such as rows of one class alone."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", (UndefinedMetricWarning, ConstantInputWarning))
-        return float(measure(rows))
+def _area(positive: NDArray[np.bool_], scores: np.ndarray) -> Weighted:
+    """The area under the ROC curve: the share of positives above negatives, ties counting one half."""
+    _, place = np.unique(scores, return_inverse=True)
+
+    def area(weights: Floats) -> float:
+        above = np.bincount(place, weights * positive)
+        below = np.bincount(place, weights * ~positive)
+        return float((np.cumsum(below) - below / 2.0) @ above / (above.sum() * below.sum()))
+
+    return area
 
 
-def _of_rows(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], _Baseline, int, Resample]:
+def _of_numbers(true: Floats, predicted: Floats) -> Measures:
+    """R2 and RMSE of predicted numbers, beside the mean as the answer."""
+    squares = (true - predicted) ** 2
+
+    def r_squared(weights: Floats) -> float:
+        return float(1.0 - weights @ squares / (weights @ (true - np.average(true, weights=weights)) ** 2))
+
+    def rmse(weights: Floats) -> float:
+        return float(np.sqrt(weights @ squares / weights.sum()))
+
+    return {"R2": (r_squared, 0.0), "RMSE": (rmse, float(true.std()))}
+
+
+def _correlation_of_ranks(true: Floats, predicted: Floats) -> Weighted:
+    """Spearman's correlation; equal numbers have the mean of their ranks."""
+    places = [np.unique(values, return_inverse=True)[1] for values in (true, predicted)]
+
+    def correlation(weights: Floats) -> float:
+        counts = [np.bincount(place, weights) for place in places]
+        ranks = [(np.cumsum(count) - count / 2.0)[place] for count, place in zip(counts, places, strict=True)]
+        one, other = (rank - np.average(rank, weights=weights) for rank in ranks)
+        return float(weights @ (one * other) / np.sqrt((weights @ one**2) * (weights @ other**2)))
+
+    return correlation
+
+
+def _of_rows(answers: _Answers, known: _Known) -> _Compared:
     """The measures of predictions of rows."""
     if known.is_target:
         numbers = known.numbers()
         true = numbers[known.order(answers, len(numbers))]
-        measures = _of_targets(true, answers.as_numbers())
-        baseline = _Baseline("the mean", {"R2": 0.0, "RMSE": float(true.std())})
+        measures, always = _of_numbers(true, answers.as_numbers()), "the mean"
     else:
         labels = known.labels()
         true_labels = [labels[row] for row in known.order(answers, len(labels))]
-        measures = _of_labels(answers, true_labels, known.place)
-        baseline = _of_one_class(true_labels)
-    n = answers.n_rows
-    return measures, baseline, n, lambda rng: rng.integers(n, size=n)
+        measures, always = _of_labels(answers, true_labels, known.place)
+    return _Compared(measures, always, np.arange(answers.n_rows)[None], answers.n_rows)
 
 
-def _of_targets(true: Floats, predicted: Floats) -> dict[str, Measure]:
-    """R2 and RMSE of predicted targets."""
-    return {
-        "R2": lambda rows: r2_score(true[rows], predicted[rows]),
-        "RMSE": lambda rows: root_mean_squared_error(true[rows], predicted[rows]),
-    }
+def _of_labels(answers: _Answers, true: Sequence[str], place: str) -> tuple[Measures, str]:
+    """Accuracy and balanced accuracy; of class shares also log-loss and ROC AUC, of one class against all others.
 
-
-def _of_one_class(true: Sequence[str]) -> _Baseline:
-    """The baseline of labels: always the largest class, or as shares those of all classes.
-
-    Examples
-    --------
-    >>> _of_one_class(["fern", "moss", "fern", "fern"])
-    _Baseline(always="'fern', the largest class", values={'accuracy': 0.75, 'balanced accuracy': 0.5, 'log-loss':
-    0.56..., 'ROC AUC': 0.5})
+    The answer for all rows is the largest class, or as shares those of all classes.
     """
-    names, counts = np.unique(np.array(true), return_counts=True)
-    shares = counts / counts.sum()
-    values = {"accuracy": float(shares.max()), "balanced accuracy": 1 / len(names)}
-    values |= {"log-loss": float(-(shares * np.log(shares)).sum()), "ROC AUC": 0.5}
-    return _Baseline(f"{quoted(str(names[counts.argmax()]))}, the largest class", values)
-
-
-def _of_labels(answers: _Answers, true: Sequence[str], place: str) -> dict[str, Measure]:
-    """Accuracy and balanced accuracy; of class shares also log-loss and ROC AUC, of one class against all others."""
     proba, classes = answers.proba, list(answers.classes)
     predicted = [classes[k] for k in proba.argmax(axis=1)] if proba is not None else list(answers.predicted or ())
+    present, counts = np.unique(np.array(true), return_counts=True)
     if not set(true) & {*predicted, *classes}:
         found = f"found {quoted(true[0])} among the labels, and {quoted(predicted[0])} among the predictions"
         true, predicted, classes = ([_plain(label) for label in labels] for labels in (true, predicted, classes))
-    if not set(true) & {*predicted, *classes}:
-        raise InputError(f"{place}: labels of the classes that are predicted were expected, {found}")
+        if not set(true) & {*predicted, *classes}:
+            raise InputError(f"{place}: labels of the classes that are predicted were expected, {found}")
     names = [*classes, *sorted({*true, *predicted} - set(classes))]
     number = {name: code for code, name in enumerate(names)}
     codes, guesses = (np.array([number[label] for label in labels]) for labels in (true, predicted))
-    measures: dict[str, Measure] = {
-        "accuracy": lambda rows: accuracy_score(codes[rows], guesses[rows]),
-        "balanced accuracy": lambda rows: recall_score(
-            codes[rows], guesses[rows], labels=np.unique(codes[rows]), average="macro"
-        ),
+    is_right, of_all = codes == guesses, counts / counts.sum()
+
+    def balanced(weights: Floats) -> float:
+        of_class = np.bincount(codes, weights)
+        return float(np.mean(np.bincount(codes, weights * is_right)[of_class > 0] / of_class[of_class > 0]))
+
+    measures: Measures = {
+        "accuracy": (lambda weights: float(np.average(is_right, weights=weights)), float(of_all.max())),
+        "balanced accuracy": (balanced, 1 / len(present)),
     }
+    always = f"{quoted(str(present[counts.argmax()]))}, the largest class"
     if proba is None:
-        return measures
+        return measures, always
     if strange := sorted(set(true) - set(classes)):
         left_out = "so log-loss and ROC AUC are left out; drop its rows"
         warn_caller(f"{place}: {quoted(strange[0])} is no class of the forest, {left_out}")
-        return measures
+        return measures, always
     shares = proba / proba.sum(axis=1, keepdims=True)
-    judged = [1] if len(classes) == 2 else range(len(classes))
+    losses = -np.log(np.clip(shares[np.arange(len(codes)), codes], np.finfo(shares.dtype).eps, None))
+    areas = [_area(codes == k, shares[:, k]) for k in ([1] if len(classes) == 2 else range(len(classes)))]
     return measures | {
-        "log-loss": lambda rows: log_loss(codes[rows], shares[rows], labels=range(len(classes))),
-        "ROC AUC": lambda rows: np.mean([roc_auc_score(codes[rows] == k, shares[rows, k]) for k in judged]),
-    }
+        "log-loss": (
+            lambda weights: float(np.average(losses, weights=weights)),
+            float(-(of_all * np.log(of_all)).sum()),
+        ),
+        "ROC AUC": (lambda weights: float(np.mean([area(weights) for area in areas])), 0.5),
+    }, always
 
 
-def _of_pairs(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], _Baseline, int, Resample]:
+def _of_pairs(answers: _Answers, known: _Known) -> _Compared:
     """ROC AUC of distances of pairs, which are similar if of one label; a pair of a point with itself is left out.
 
-    Where the distance of each pair is known, it is judged as in `_of_measured`.
+    Where the distance of each pair is known, it is compared with that, as in `_of_measured`.
     """
+    assert answers.pairs is not None  # noqa: S101  (the caller has looked)
     if known.is_target:
         return _of_measured(answers, known)
     labels = np.array(known.labels())
-    assert answers.pairs is not None  # noqa: S101  (the caller has looked)
     word, *sides = answers.pairs
     if word != NUMBERED and not known.is_table:
         raise InputError(
@@ -514,20 +508,17 @@ def _of_pairs(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], _Ba
         )
     names = [str(number) for number in range(len(labels))] if word == NUMBERED else texts_in(known.table(), "id", word)
     names, wanted = _written_alike(names, [name for side in sides for name in side])
-    numbers = _numbers_of(wanted, _numbers_by_name(names, known.place), known.place)
-    left, right = numbers.reshape(2, -1)
-    apart = left != right
-    left, right = left[apart], right[apart]
-    similar, distance = labels[left] == labels[right], answers.as_numbers()[apart]
+    points = _places_of(wanted, names, known.place).reshape(2, -1)
+    apart = points[0] != points[1]
+    points = points[:, apart]
+    similar, distance = labels[points[0]] == labels[points[1]], answers.as_numbers()[apart]
     if similar.all() or not similar.any():
         raise InputError(f"{known.place}: similar and dissimilar pairs were expected, found pairs of one kind")
-    measures = {"ROC AUC": lambda rows: roc_auc_score(similar[rows], -distance[rows])}
-    baseline = _Baseline("the same distance", {"ROC AUC": 0.5})
-    return measures, baseline, len(left), _pairs_of_drawn_points(left, right, len(labels))
+    return _Compared({"ROC AUC": (_area(similar, -distance), 0.5)}, "the same distance", points, len(labels))
 
 
-def _of_measured(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], _Baseline, int, Resample]:
-    """Rank correlation, R2 and RMSE of distances of pairs that were measured; the others are left out, and told."""
+def _of_measured(answers: _Answers, known: _Known) -> _Compared:
+    """Rank correlation, R2 and RMSE of distances of pairs that were measured; warns of the others, left out."""
     asked, measured = _measured_distances(answers, known)
     rows = [row for row, pair in enumerate(asked) if pair in measured and pair[0] != pair[1]]
     if not rows:
@@ -543,23 +534,8 @@ def _of_measured(answers: _Answers, known: _Known) -> tuple[dict[str, Measure], 
     true = np.array([measured[asked[row]] for row in rows])
     predicted = answers.as_numbers()[rows]
     names, points = np.unique(np.array([asked[row] for row in rows]), return_inverse=True)
-    left, right = points.reshape(-1, 2).T
-    measures = {
-        "Spearman": lambda rows: spearmanr(predicted[rows], true[rows]).statistic,
-        **_of_targets(true, predicted),
-    }
-    baseline = _Baseline("the mean distance", {"Spearman": 0.0, "R2": 0.0, "RMSE": float(true.std())})
-    return measures, baseline, len(rows), _pairs_of_drawn_points(left, right, len(names))
-
-
-def _pairs_of_drawn_points(left: Ints, right: Ints, n_points: int) -> Resample:
-    """Resample points; a pair occurs as often as the product of how often its points were drawn."""
-
-    def draw(rng: np.random.Generator) -> Ints:
-        times = np.bincount(rng.integers(n_points, size=n_points), minlength=n_points)
-        return np.repeat(np.arange(len(left)), times[left] * times[right])
-
-    return draw
+    measures = {"Spearman": (_correlation_of_ranks(true, predicted), 0.0), **_of_numbers(true, predicted)}
+    return _Compared(measures, "the mean distance", points.reshape(-1, 2).T, len(names))
 
 
 def _measured_distances(answers: _Answers, known: _Known) -> tuple[list[_Pair], dict[_Pair, float]]:

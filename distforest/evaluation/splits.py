@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
-from distforest.amounts import are, counted
+from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import open_arrays, row_blocks, write_array
 from distforest.sources.files.formats import format_of, is_file_of_rows
@@ -24,34 +24,12 @@ from distforest.stores.groups import attributes_of, check_target, destination, s
 from distforest.stores.outputs import check_apart, check_new_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
-
-    from distforest.sources.files.tables import Table
-    from distforest.sources.guarded import ZarrArray
 
     Bools = NDArray[np.bool_]
 
 FEATURES_ARRAY = "X"
 """The array of a group that has a row for each thing."""
-
-
-def _told_of_alone(values: np.ndarray) -> str:
-    """What to do about values that one row alone has, of which no part can have a share; "" without any.
-
-    Examples
-    --------
-    >>> _told_of_alone(np.array(["fern", "moss", "fern"]))
-    "1 of 2 values is that of a single row, 'moss'; leave such rows out, or `stratify` by another column"
-    """
-    found, counts = np.unique(values, return_counts=True)
-    single = found[counts == 1]
-    if not len(single):
-        return ""
-    shown = f"{str(single[0])!r}" + (", ..." if len(single) > 1 else "")
-    of_them = f"{len(single):,} of {counted(len(found), 'value')} {are(len(single))} that of a single row, {shown}"
-    return f"{of_them}; leave such rows out, or `stratify` by another column"
 
 
 @dataclass(frozen=True)
@@ -111,8 +89,7 @@ class Division:
                 )
         except ValueError as error:
             what = f"the {counted(n_rows, 'row')}" + (f", by {self.by!r}" if self.by else "")
-            alone = "" if self.stratify is None or values is None else _told_of_alone(values)
-            raise InputError(f"{what} cannot be split: {alone or error}") from error
+            raise InputError(f"{what} cannot be split: {error}") from error
         is_test = np.zeros(n_rows, np.bool_)
         is_test[chosen] = True
         return is_test
@@ -184,7 +161,13 @@ def _split_table(
         raise InputError(f"{source}: parts that are csv files were expected, {found}; name a csv file")
     if not table.headed:
         warn_caller(f"{source}: there is no header, so the parts get one, which counts the columns from 0")
-    is_test = division.rows(*_values_of(table, division))
+    values: np.ndarray | None = None
+    if division.by is None:
+        n_rows = sum(block.num_rows for block in table_blocks(table))
+    else:
+        values = np.array(texts_in(table, "stratify" if division.stratify else "group", division.by))
+        n_rows = len(values)
+    is_test = division.rows(n_rows, values)
     with ExitStack() as stack:
         places = []
         for output in outputs:
@@ -205,20 +188,18 @@ def _split_table(
     return Divided(*outputs, int((~is_test).sum()), int(is_test.sum()))
 
 
-def _values_of(table: Table, division: Division) -> tuple[int, np.ndarray | None]:
-    """The number of rows, and the values that decide; none may be missing."""
-    if division.by is None:
-        return sum(block.num_rows for block in table_blocks(table)), None
-    role = "stratify" if division.stratify else "group"
-    values = np.array(texts_in(table, role, division.by))
-    return len(values), values
-
-
 def _split_group(source: str, division: Division, outputs: tuple[str, str], overwrite: bool) -> Divided:
     for output in outputs:
         check_target(output, overwrite)
-    arrays = dict(_arrays_of_rows(source))
+    arrays = {address.rpartition("/")[2]: array for address, array in open_arrays(source)}
+    if FEATURES_ARRAY not in arrays or len(arrays[FEATURES_ARRAY].shape) != 2:
+        found = ", ".join(map(repr, arrays)) or "none"
+        raise InputError(f"{source}: a table, or a Zarr group with an array 'X' of rows, was expected, found {found}")
     n_rows = int(arrays[FEATURES_ARRAY].shape[0])
+    for name, array in arrays.items():
+        if array.shape[:1] != (n_rows,) or (name != FEATURES_ARRAY and array.shape == (n_rows, n_rows)):
+            expected = f"arrays with an entry for each of {counted(n_rows, 'row')} were expected"
+            raise InputError(f"{source}: {expected}, found {name!r} of shape {array.shape}; split the table instead")
     values: np.ndarray | None = None
     if division.by is not None:
         if division.by not in arrays:
@@ -234,26 +215,7 @@ def _split_group(source: str, division: Division, outputs: tuple[str, str], over
             for name, array in arrays.items():
                 shape = (int(mask.sum()), *array.shape[1:])
                 own = {key: value for key, value in dict(array.attrs).items() if key != "distforest"}
-                write_array(place, name, shape, np.dtype(array.dtype), _chosen(array, mask), own)
+                chosen = (block[mask[first : first + len(block)]] for first, block in row_blocks(array))
+                write_array(place, name, shape, np.dtype(array.dtype), chosen, own)
             seal_group(place, {**attributes, "distforest": {"type": "arrays", "version": 1, "arrays": [*arrays]}})
     return Divided(*outputs, int((~is_test).sum()), int(is_test.sum()))
-
-
-def _arrays_of_rows(source: str) -> Iterator[tuple[str, ZarrArray]]:
-    """The arrays of a group, by name; each of them has a row for each row of ``X``, and none is square."""
-    arrays = {address.rpartition("/")[2]: array for address, array in open_arrays(source)}
-    if FEATURES_ARRAY not in arrays or len(arrays[FEATURES_ARRAY].shape) != 2:
-        found = ", ".join(map(repr, arrays)) or "none"
-        raise InputError(f"{source}: a table, or a Zarr group with an array 'X' of rows, was expected, found {found}")
-    n_rows = arrays[FEATURES_ARRAY].shape[0]
-    for name, array in arrays.items():
-        if array.shape[:1] != (n_rows,) or (name != FEATURES_ARRAY and array.shape == (n_rows, n_rows)):
-            expected = f"arrays with an entry for each of {counted(n_rows, 'row')} were expected"
-            raise InputError(f"{source}: {expected}, found {name!r} of shape {array.shape}; split the table instead")
-        yield name, array
-
-
-def _chosen(array: ZarrArray, mask: Bools) -> Iterator[np.ndarray]:
-    """The chosen rows of an array, block by block."""
-    for first, block in row_blocks(array):
-        yield block[mask[first : first + len(block)]]

@@ -214,13 +214,13 @@ def _tune(
     cluster.each(check_there, [ScoringTask(ready[0].inputs, spec.scoring)], Work("survey", options.retries, first=True))
     n_grown = _grow_all(ready, folder, cluster, options)
     scored = _judge_all(ready, folder, cluster, options)
-    choice = best_cell(scored, spec.scoring)
-    grid = ScoredGrid(table_of(spec.cells, scored, spec.scoring), spec.scoring, choice.best)
-    best = _inputs_of(spec, ready, choice.best)
+    number, warnings = best_cell(scored, spec.scoring)
+    grid = ScoredGrid(table_of(spec.cells, scored, spec.scoring), spec.scoring, number)
+    best = _inputs_of(spec, ready, number)
     told = {TUNING: {**grid.to_dict(), "fingerprint": fingerprint}}
     fitted = fit(best, spec.output, folder, cluster, replace(options, provenance=told))
     seconds = time.perf_counter() - start
-    return TunedForest(fitted, grid, n_grown + fitted.n_grown, seconds, (*choice.told, *fitted.warnings))
+    return TunedForest(fitted, grid, n_grown + fitted.n_grown, seconds, (*warnings, *fitted.warnings))
 
 
 def _inputs_of(spec: TuneSpec, groups: Sequence[CellGroup], number: int) -> Inputs:

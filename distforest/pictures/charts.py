@@ -253,7 +253,9 @@ def draw_importances(axes: Axes, drawn: Importances) -> None:
     if drawn.is_share:
         axes.axvline(1.0 / len(total), color=GREY, linestyle="--", linewidth=1.5, label="all equal")
         axes.set_xlim(left=0.0)
-    _name_bars(axes, [drawn.names[k] if drawn.names else str(k) for k in most])
+    names = [drawn.names[k] if drawn.names else str(k) for k in most]
+    axes.set_yticks(places, [shortened(name) for name in names], parse_math=False)
+    axes.invert_yaxis()  # the largest at the top
     shown_of_all = f", {len(most)} of {len(total):,}" if len(most) < len(total) else ""
     _finish(axes, f"{drawn.title}{shown_of_all}", f"share of {drawn.of}" if drawn.is_share else drawn.of, "feature")
 
@@ -273,14 +275,9 @@ def draw_contributions(axes: Axes, contributions: Floats, baseline: float, names
     axes.use_sticky_edges = False  # so that the line of the mean is off the spine
     axes.axvline(baseline, color=GREY, linestyle="--", linewidth=1.5, label="mean distance")
     axes.axvline(distance, color="black", linewidth=1.5, label="distance")
-    _name_bars(axes, labels)
-    _finish(axes, "Why this far?", f"distance: {distance:.3g}, mean {baseline:.3g}", "feature")
-
-
-def _name_bars(axes: Axes, names: Sequence[str]) -> None:
-    """Name bars from the top."""
-    axes.set_yticks(np.arange(len(names)), [shortened(name) for name in names], parse_math=False)
+    axes.set_yticks(np.arange(len(labels)), [shortened(name) for name in labels], parse_math=False)
     axes.invert_yaxis()
+    _finish(axes, "Why this far?", f"distance: {distance:.3g}, mean {baseline:.3g}", "feature")
 
 
 def draw_grid(axes: Axes, grid: ScoredGrid) -> None:

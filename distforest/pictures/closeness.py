@@ -15,7 +15,6 @@ from distforest.forest.proximities import proximity
 
 if TYPE_CHECKING:
     from distforest.arguments import Floats
-    from distforest.sources.source import Ints
 
 MOST_CLUSTERED = 500
 """Training rows whose proximities a picture of a sealed forest shows: all, or so many drawn at random."""
@@ -44,16 +43,11 @@ def closeness_of_some(forest: Any) -> Floats:
         Rows out of bag were not routed.
     """
     own = forest.forest_
-    rows = some_rows(own.n_training)
+    rows = np.arange(own.n_training)
+    if len(rows) > MOST_CLUSTERED:
+        rows = np.sort(np.random.default_rng(0).choice(rows, MOST_CLUSTERED, replace=False))
     if isinstance(forest, OnRows):
         nodes = np.ascontiguousarray(own.training_nodes[:, rows])
         return proximity(nodes, nodes)
     points = pair_scores.points_at(pair_scores.training_points(own), rows)
     return 1.0 - pair_scores.distance(own, points, points)
-
-
-def some_rows(n_rows: int) -> Ints:
-    """The numbers of all rows, or of `MOST_CLUSTERED` of them drawn at random, the same ones every time."""
-    if n_rows <= MOST_CLUSTERED:
-        return np.arange(n_rows)
-    return np.sort(np.random.default_rng(0).choice(n_rows, MOST_CLUSTERED, replace=False))

@@ -218,20 +218,16 @@ class TuningDisplay(Display):
         return cls(tuned).plot(ax)
 
 
-def operating_points(similar: ArrayLike, distance: ArrayLike, at: Sequence[float]) -> list[OperatingPoint]:
-    """Find the largest distances up to which pairs may be called similar at bounded false positive rates.
+def roc_of_distances(similar: ArrayLike, distance: ArrayLike, at: Sequence[float]) -> tuple[ROC, list[OperatingPoint]]:
+    """Compute the ROC curve of distances, and points on it at bounded false positive rates.
 
     Parameters
     ----------
     similar, distance
         Whether each pair is similar, and its distance, shape (n_pairs,).
     at
-        Largest allowed shares of the dissimilar pairs, in [0, 1].
-
-    Returns
-    -------
-    list of OperatingPoint
-        One for each rate at which a pair can be called similar; each threshold once.
+        Largest allowed shares of the dissimilar pairs, in [0, 1]. For each there is the largest distance up to which
+        pairs may be called similar, if there is one; each distance once.
 
     Raises
     ------
@@ -240,7 +236,7 @@ def operating_points(similar: ArrayLike, distance: ArrayLike, at: Sequence[float
 
     Examples
     --------
-    >>> operating_points([1, 1, 0, 1, 0], [0.1, 0.2, 0.3, 0.4, 0.9], at=[0.0, 0.5])
+    >>> roc_of_distances([1, 1, 0, 1, 0], [0.1, 0.2, 0.3, 0.4, 0.9], at=[0.0, 0.5])[1]
     [OperatingPoint(fpr=0.0, tpr=0.6666666666666666, threshold=0.2), OperatingPoint(fpr=0.5, tpr=1.0, threshold=0.4)]
     """
     is_similar, far = numbers(similar, "similar", 1) != 0.0, numbers(distance, "distance", 1)
@@ -251,7 +247,8 @@ def operating_points(similar: ArrayLike, distance: ArrayLike, at: Sequence[float
         raise InputError(f"at: rates from 0 to 1 were expected, found {strange[0]!r}")
     fpr, tpr, thresholds = metrics.roc_curve(is_similar, -far, drop_intermediate=False)
     knots = sorted({int(np.searchsorted(fpr, rate, side="right")) - 1 for rate in at} - {0})  # at knot 0 none is called
-    return [OperatingPoint(float(fpr[k]), float(tpr[k]), float(-thresholds[k])) for k in knots]
+    points = [OperatingPoint(float(fpr[k]), float(tpr[k]), float(-thresholds[k])) for k in knots]
+    return ROC(fpr, tpr), points
 
 
 @dataclass(repr=False, eq=False)
@@ -337,11 +334,8 @@ class ROCDisplay(Display):
         ax: Axes | None = None,
     ) -> Self:
         """Draw how well distances, shape (n_pairs,), tell similar pairs from others; InputError without both."""
-        points = operating_points(similar, distance, at)
-        fpr, tpr, _ = metrics.roc_curve(
-            np.asarray(similar) != 0, -np.asarray(distance, np.float64), drop_intermediate=False
-        )
-        return cls([ROC(fpr, tpr)], points, log=log, title=title, name="distance").plot(ax)
+        curve, points = roc_of_distances(similar, distance, at)
+        return cls([curve], points, log=log, title=title, name="distance").plot(ax)
 
 
 @dataclass(repr=False, eq=False)
@@ -419,7 +413,7 @@ class MapDisplay(Display):
         """Draw a map by given distances, shape (n, n); ``y`` and errors as of `from_estimator`."""
         places = principal_coordinates(np.asarray(distance), 2)
         places = np.pad(places, ((0, 0), (0, 2 - places.shape[1])))  # of a single row
-        return cls(places, *((None, ()) if y is None else _amounts_or_codes(y, len(places)))).plot(ax)
+        return cls(places, *((None, ()) if y is None else _coded(y, len(places), may_be_amounts=True))).plot(ax)
 
 
 @dataclass(repr=False, eq=False)
@@ -508,30 +502,17 @@ def _one_row(name: str, row: Any) -> Any:
     return np.asarray(row)[None]
 
 
-def _coded(y: Any, n_rows: int) -> tuple[Ints, list[str]]:
-    """Labels as codes, and their names; at an address, those that `ingest` has kept."""
-    opened = opened_array(y)
-    values, codes = np.unique(_one_for_each(opened, n_rows), return_inverse=True)
-    return codes, [*map(str, named_classes(values.tolist(), names_of_classes(opened)))]
+def _coded(y: Any, n_rows: int, may_be_amounts: bool = False) -> tuple[np.ndarray, list[str]]:
+    """Labels as codes, and their names: at an address those that `ingest` has kept; raises InputError.
 
-
-def _amounts_or_codes(y: Any, n_rows: int) -> tuple[np.ndarray, list[str]]:
-    """Amounts as they are, all else as codes of classes with their names.
-
-    Amounts are fractional numbers, and targets that say so.
+    Amounts, if they may be some, stay as they are, without names: fractional numbers, and targets that say so.
     """
     opened = opened_array(y)
-    values = _one_for_each(opened, n_rows)
-    are_fractional = values.dtype.kind == "f" and bool((values != np.round(values)).any())
-    are_named = names_of_classes(opened) is not None
-    if not are_named and (are_fractional or are_targets(opened)):
-        return values, []
-    return _coded(y, n_rows)
-
-
-def _one_for_each(opened: Any, n_rows: int) -> np.ndarray:
-    """Read labels or amounts; raises InputError if there is not one for each row."""
-    values = np.asarray(None if opened is None else in_memory(opened))
+    names, values = names_of_classes(opened), np.asarray(None if opened is None else in_memory(opened))
     if values.shape != (n_rows,):
         raise InputError(f"y: one for each of {counted(n_rows, 'row')} was expected, found shape {values.shape}")
-    return values
+    are_fractional = values.dtype.kind == "f" and bool((values != np.round(values)).any())
+    if may_be_amounts and names is None and (are_fractional or are_targets(opened)):
+        return values, []
+    classes, codes = np.unique(values, return_inverse=True)
+    return codes, [*map(str, named_classes(classes.tolist(), names))]

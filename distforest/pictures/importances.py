@@ -90,14 +90,17 @@ def importances_of(forest: Any, names: Sequence[str] = ()) -> Importances:
     if not reads_features(forest):
         kind = forest.forest_.meaning.rows.kind
         raise InputError(f"importances are of features, but the splits of this forest read {kind} similarities")
-    listed, errors = _names_of(forest, names), None
+    listed, errors = list(names) or [*map(str, getattr(forest, "feature_names_in_", ()))], None
     if isinstance(forest, RFD):
         parts = {"differences": forest.relative_importances_, "middles": forest.absolute_importances_}
     else:
         parts = {"importance": scoring.feature_importances(forest.forest_)}
         if forest.forest_.n_trees > 1:
             errors = gain_importances(forest.forest_, ()).standard_errors
-        listed = _columns_of_pairs(forest, listed) if is_over_pairs(forest.forest_) else listed
+        if is_over_pairs(forest.forest_):
+            columns = columns_of(forest.forest_)
+            features = listed[: columns.n_features] or [f"feature {k}" for k in range(columns.n_features)]
+            listed = named(columns, features, [f"further column {k}" for k in range(len(columns.blocks))])
     if not sum(shares.sum() for shares in parts.values()):
         raise InputError("no tree has a split that gains anything, so no feature has given anything")
     of = "the nodes that were split, by their rows" if isinstance(forest, URerF) else "the gain of all splits"
@@ -118,16 +121,5 @@ def permutation_importances_of(forest: Any, X: Any, y: Any, names: Sequence[str]
     errors = found.standard_errors if forest.forest_.n_trees > 1 else None
     of, title = "increase of the squared error out of bag", "Features by permutation"
     parts = {"importance": found.importances}
-    return Importances(parts, _names_of(forest, names), of, title, errors=errors, is_share=False)
-
-
-def _names_of(forest: Any, names: Sequence[str]) -> list[str]:
-    """The names that were given, or those of the forest; empty if there are none."""
-    return list(names) or [*map(str, getattr(forest, "feature_names_in_", ()))]
-
-
-def _columns_of_pairs(forest: Any, names: list[str]) -> list[str]:
-    """Name the columns of pairs by the names, or the numbers, of the features of a point."""
-    columns = columns_of(forest.forest_)
-    features = names[: columns.n_features] or [f"feature {k}" for k in range(columns.n_features)]
-    return named(columns, features, [f"further column {k}" for k in range(len(columns.blocks))])
+    listed = list(names) or [*map(str, getattr(forest, "feature_names_in_", ()))]
+    return Importances(parts, listed, of, title, errors=errors, is_share=False)

@@ -117,9 +117,9 @@ def out_of_bag_roc(forest: Forest, truth: Truth) -> ROC:
 def judged_pairs(n_rows: int) -> tuple[Ints, Ints]:
     """All pairs i < j of rows, or `MOST_PAIRS` of them drawn at random, the same ones every time."""
     left, right = pairs_of_rows(n_rows)
-    if len(left) <= MOST_PAIRS:
-        return left, right
-    drawn = np.sort(np.random.default_rng(0).choice(len(left), MOST_PAIRS, replace=False))
+    drawn = np.arange(len(left))
+    if len(left) > MOST_PAIRS:
+        drawn = np.sort(np.random.default_rng(0).choice(len(left), MOST_PAIRS, replace=False))
     return left[drawn], right[drawn]
 
 
@@ -176,7 +176,9 @@ def _judge_of_rows(forest: Forest, truth: Truth) -> tuple[Judge, str]:
         ), "share of rows misclassified"
     if truth.kind is TruthKind.DIFFERENCES:
         return lambda said, known: float(np.abs(said - truth.values[known]).mean()), "mean absolute error of targets"
-    return lambda said, known: _root_mean_square(said - truth.values[known]), f"root mean squared error of {learned}"
+    return lambda said, known: float(np.sqrt(np.mean((said - truth.values[known]) ** 2))), (
+        f"root mean squared error of {learned}"
+    )
 
 
 # --- pairs ------------------------------------------------------------------------------------------------
@@ -212,18 +214,16 @@ def _judge_of_pairs(forest: Forest, truth: Truth, left: Ints, right: Ints) -> tu
     """How distances are judged, and by what measure."""
     learned, true = forest.meaning.leaf.learned, truth.distances(left, right)
     if truth.kind is TruthKind.DISTANCES and learned is TruthKind.DISTANCES:
-        return lambda found, known: _root_mean_square(found - true[known]), "root mean squared error of distances"
+        return lambda found, known: float(np.sqrt(np.mean((found - true[known]) ** 2))), (
+            "root mean squared error of distances"
+        )
     if truth.kind is not TruthKind.LABELS:
         raise InputError(f"truth: labels were expected for a forest that was taught {learned}, found {truth.kind}")
     if isinstance(forest.meaning.leaf, KeepsVotes):
         return lambda found, known: float(np.mean((found > 0.5) != (true[known] > 0.0))), "share of pairs misclassified"
-    return lambda found, known: _area_above(found, true[known] == 0.0), "area above the ROC curve of pairs"
 
+    def area_above(found: Floats, known: np.ndarray) -> float:
+        similar = true[known] == 0.0  # pairs of one kind have the area of chance
+        return float(1.0 - roc_auc_score(similar, -found)) if 0 < similar.sum() < len(similar) else 0.5
 
-def _area_above(distances: Floats, similar: np.ndarray) -> float:
-    """Area above the ROC curve of distances; that of chance where all pairs are of one kind."""
-    return float(1.0 - roc_auc_score(similar, -distances)) if 0 < similar.sum() < len(similar) else 0.5
-
-
-def _root_mean_square(values: np.ndarray) -> float:
-    return float(np.sqrt(np.mean(values**2)))
+    return area_above, "area above the ROC curve of pairs"

@@ -6,7 +6,7 @@ It says what the forest itself says; what a forest does not hold, its ground tru
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from distforest.amounts import counted, in_bytes
+from distforest.amounts import counted, in_bytes, value_in_words
 from distforest.errors import InputError
 from distforest.estimators.loading import load
 from distforest.estimators.smerf import SMERF
@@ -129,6 +129,7 @@ def report_page(
     forest: Forest = estimator.forest_
     known = None if truth is None else _truth(estimator, truth)
     params = {**forest.meaning.params, "seed": forest.meaning.seed}
+    repeated = "\n".join(f"$ {line}" for line in (f"distforest verify {shlex.quote(address)}", made_by) if line)
     sections = [
         _data(forest),
         ReportSection("Parameters", facts=[(name, repr(value)) for name, value in params.items()]),
@@ -139,7 +140,7 @@ def report_page(
         _importances(estimator),
         *_shapes(forest),
         _proximity(estimator),
-        ReportSection("Grow it again", facts=_versions(forest), code=_repetition(estimator, address, made_by)),
+        ReportSection("Grow it again", facts=_versions(forest), code=(_in_python(estimator, forest), repeated)),
     ]
     page = _TEMPLATES.get_template("report.html").render(
         title=f"{type(estimator).__name__}: {Path(address).name}",
@@ -207,9 +208,9 @@ def _data(forest: Forest) -> ReportSection:
         facts.append(("Classes", _some([*map(str, meaning.classes)])))
     for name, entry in _entries(forest, "inputs").items():
         words = input_in_words(name, meaning.rows.to_dict(), is_asked=bool(similarity))
-        facts.append((f"Input: {words}", _in_words(entry)))
+        facts.append((f"Input: {words}", value_in_words(entry)))
     if similarity:
-        facts.append(("Similarity", _in_words(similarity)))
+        facts.append(("Similarity", value_in_words(similarity)))
     return ReportSection("Data", facts=facts)
 
 
@@ -246,7 +247,7 @@ def _versions(forest: Forest) -> Facts:
     """Which versions have grown and sealed it."""
     facts = [(name, str(version)) for name, version in _entries(forest, "versions").items()]
     grown = forest.provenance.get("grown_by")
-    return facts + [("Grown by", _in_words(own)) for own in (grown if isinstance(grown, list) else [])]
+    return facts + [("Grown by", value_in_words(own)) for own in (grown if isinstance(grown, list) else [])]
 
 
 # --- how good it is ---------------------------------------------------------------------------------------
@@ -390,24 +391,10 @@ def _some(names: Sequence[str], most: int = MOST_TOLD) -> str:
     return ", ".join(names[:most]) + (f", and {len(names) - most:,} more" if len(names) > most else "")
 
 
-def _in_words(value: object) -> str:
-    """A value of the provenance, as far as it is made of dicts, lists and plain values."""
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_in_words(held)}" for key, held in value.items())
-    return ", ".join(map(_in_words, value)) if isinstance(value, list) else str(value)
-
-
 # --- how it is grown again ---------------------------------------------------------------------------------
 
 
-def _repetition(estimator: Any, address: str, made_by: str) -> tuple[str, str]:
-    """Write how a forest is grown again: lines of Python, and commands."""
-    forest: Forest = estimator.forest_
-    commands = [f"distforest verify {shlex.quote(address)}", *([made_by] if made_by else [])]
-    return "\n".join(_in_python(estimator, forest)), "\n".join(f"$ {line}" for line in commands)
-
-
-def _in_python(estimator: Any, forest: Forest) -> list[str]:
+def _in_python(estimator: Any, forest: Forest) -> str:
     """Lines that grow the forest again."""
     kind, learned = type(estimator).__name__, forest.meaning.leaf.learned
     shape = f"{counted(forest.n_training, 'row')}, {counted(forest.n_features, 'column')}"
@@ -431,7 +418,7 @@ def _in_python(estimator: Any, forest: Forest) -> list[str]:
         data.append("# similarities were asked of a function: similarity=Lazy(...) gives it again")
     grown = f"forest = {kind}({_arguments(estimator)}).fit({', '.join(names)})"
     check = f'assert forest.digest_ == "{forest.digest}"'
-    return [f"from distforest import {', '.join(imported)}", "", *data, grown, check]
+    return "\n".join([f"from distforest import {', '.join(imported)}", "", *data, grown, check])
 
 
 def _datum(name: str, forest: Forest, entry: str, what: str) -> str:

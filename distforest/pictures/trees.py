@@ -233,15 +233,13 @@ class _Nodes:
         if table.threshold[own] == ALL_OBSERVED:
             return f"{said} is there"
         with_missing = table.missing_right is not None and not table.missing_right[own]
-        return f"{said} ≤ {_signed(f'{table.threshold[own]:.4g}')}{' or missing' if with_missing else ''}"
+        return f"{said} ≤ {f'{table.threshold[own]:.4g}'.replace('-', MINUS)}{' or missing' if with_missing else ''}"
 
     def counts(self, node: int) -> tuple[int, int] | None:
         """Numbers of similar and dissimilar pairs; None for a forest over rows."""
         leaf_table = self.forest.leaf_table
-        if not isinstance(leaf_table, Votes):
-            return None
-        similar, dissimilar = leaf_table.class_counts[self.start + node].tolist()
-        return similar, dissimilar
+        counts = leaf_table.class_counts[self.start + node].tolist() if isinstance(leaf_table, Votes) else ()
+        return (counts[0], counts[1]) if counts else None
 
     def held(self, node: int) -> str:
         """What a node holds and says, in words."""
@@ -301,7 +299,7 @@ class _Cells(_Nodes):
             inner += [child for child in below if ranks.scores[self.start + child] < 0.0]
         column, width = int(table.columns[table.offset[first]]), int(table.width[first])
         threshold, holds = f"{table.threshold[first]:.4g}", int(table.left[first]) == children[0]
-        if self._is_square(sorted(inner)):
+        if columns_of(self.forest).family == "max_min" and len(inner) == 2 and self._is_square(*sorted(inner)):
             condition = f"both on one side of {threshold}" if holds else f"{threshold} separates the two"
             return f"{self.features[column]}\n{condition}"
         name = self.columns[column] if width == 1 else f"a sum of {width:,} columns"
@@ -311,15 +309,13 @@ class _Cells(_Nodes):
             return f"{name}\n{_set_in_words(forest, first, holds)}"
         return f"{name} {'≤' if holds else '>'} {threshold}"
 
-    def _is_square(self, inner: Sequence[int]) -> bool:
+    def _is_square(self, first: int, second: int) -> bool:
         """Whether two nodes are one square cut: max <= A, or else min > A, on one coordinate."""
-        table, columns = ranks_of(self.forest).table, columns_of(self.forest)
-        if columns.family != "max_min" or len(inner) != 2:
-            return False
-        first, second = (self.start + node for node in inner)
-        a, b = (int(table.columns[table.offset[node]]) for node in (first, second))
-        same = b == a + columns.n_features and table.threshold[first] == table.threshold[second]
-        return bool(same and table.left[first] == table.right[second])
+        table, n_features = ranks_of(self.forest).table, columns_of(self.forest).n_features
+        own, other = self.start + first, self.start + second
+        a, b = int(table.columns[table.offset[own]]), int(table.columns[table.offset[other]])
+        is_one = b == a + n_features and table.threshold[own] == table.threshold[other]
+        return bool(is_one and table.left[own] == table.right[other])
 
 
 def _set_in_words(forest: Forest, own: int, is_left: bool = True) -> str:
@@ -348,16 +344,12 @@ def _sum_in_words(columns: Sequence[str], weights: Sequence[float]) -> str:
     ('height', 'b − a', 'a sum of 2 columns')
     """
     if len(columns) == 1:
-        return columns[0] if weights[0] == 1.0 else f"{_signed(f'{weights[0]:.3g}')} {columns[0]}"
+        return columns[0] if weights[0] == 1.0 else f"{f'{weights[0]:.3g}'.replace('-', MINUS)} {columns[0]}"
     if len(columns) > 2 or any(abs(weight) != 1.0 for weight in weights):
         return f"a sum of {counted(len(columns), 'column')}"
     # What is added comes first.
     (sign, first), (other, second) = sorted(zip(weights, columns, strict=True), reverse=True)
     return f"{MINUS if sign < 0 else ''}{first} {MINUS if other < 0 else '+'} {second}"
-
-
-def _signed(number: str) -> str:
-    return number.replace("-", MINUS)
 
 
 def _paled(colour: str, strength: float) -> tuple[float, ...]:

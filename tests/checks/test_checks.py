@@ -15,7 +15,7 @@ from scipy.spatial.distance import cdist
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 
 from distforest import RFD, SMERF, Distances, Labels, SimForestClassifier, Targets, check
-from distforest.checks.given import Given
+from distforest.checks.suspicions import Given
 from distforest.checks.table import CHECKS, Finding, findings
 from distforest.errors import DistforestWarning, InputError
 from tests.messages import naming

@@ -148,8 +148,8 @@ def test_inspect_draws_the_importances_of_features_drawn_alike(home, tmp_path):
 def test_pictures_that_cannot_be_drawn(home, tmp_path, monkeypatch):
     code, _, err = run("inspect", home / "screened.zarr", "--plot", tmp_path / "a.tune")
     assert (code, "'tune'" in err) == (2, True)
-    monkeypatch.setitem(sys.modules, "distforest.pictures.sealed", None)
-    monkeypatch.delattr("distforest.pictures.sealed", raising=False)
+    monkeypatch.setitem(sys.modules, "distforest.pictures.charts", None)
+    monkeypatch.delattr("distforest.pictures.charts", raising=False)
     code, _, err = run("inspect", home / "screened.zarr", "--plot", tmp_path / "a.png")
     assert (code, "--plot" in err, "'distforest[plot]'" in err) == (2, True, True)
     assert not (tmp_path / "a.png").exists()

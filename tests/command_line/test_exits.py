@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from distforest.command_line.cli import main
-from distforest.command_line.exits import exit_code
+from distforest.command_line.commands import exit_code
 from distforest.errors import (
     ArtifactError,
     CancelledJobError,

@@ -170,7 +170,6 @@ def test_each_function_has_its_own_ledger_and_budget(tmp_path: Path) -> None:
         (["rbf", "cosine"], X, {"similarity_weights": [1.0]}, ("similarity_weights", 2, (1,))),
         (["rbf", "cosine"], X, {"similarity_weights": [0.0, 0.0]}, ("similarity_weights", [0.0, 0.0])),
         (["rbf", "cosine"], X, {"similarity_weights": [1.0, -1.0]}, ("similarity_weights", [1.0, -1.0])),
-        (["rbf", "cosine"], X, {"similarity_weights": "given"}, ("similarity_weights", "'given'")),
         (["precomputed"] * 2, CITY, {}, ("X:", "(n, n, 2)", (50, 50))),
         (["precomputed"] * 3, [CITY, EUCLID], {}, ("X:", "(n, n, 3)", "list of 2")),
         (["precomputed"] * 2, [CITY, EUCLID[:9]], {}, ("X, matrix 1:", (9, 50))),

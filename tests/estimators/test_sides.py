@@ -185,7 +185,7 @@ def test_the_distance_of_a_node_to_itself_is_chosen_with_the_parameters() -> Non
     assert found.best_score_ == pytest.approx(roc_auc_score(LINKS[left, right][known], -estimate[known]))
     both = tune(SMERF(10, random_state=0), {"diagonal": [0.5, 0.0], "min_samples_split": [2, 8]}, X, y)
     assert (len(both.cv_results_["params"]), both.n_fits_ <= 3) == (4, True)
-    with pytest.raises(InputError, match=naming("grid:", "'diagonal'", "Graph")):
+    with pytest.raises(InputError, match=naming("grid:", "'diagonal'")):
         tune(SMERF(4), {"diagonal": [0.5]}, X, Z)
     with pytest.raises(InputError, match=naming("diagonal:", "absent=1", 2.0)):
         tune(SMERF(4), {"diagonal": [0.5, 2.0]}, X, y)

@@ -252,8 +252,6 @@ def test_sparse_queries_that_are_refused() -> None:
         (DISTANCES, TARGETS, ("label", "continuous")),
         (DISTANCES, None, ("SimForestClassifier", "y")),
         (Distances(DISTANCES), TARGETS > 0, ("X:", "`Distances`", "SMERF", "kind='distance'")),
-        (["gattaca"] * 40, TARGETS > 0, ("X:", "'gattaca'", "similarity=Lazy(pairwise(f))")),
-        (np.array(["gattaca"] * 40), TARGETS > 0, ("X:", "'gattaca'")),
     ],
 )
 def test_simforest_refuses(rows: Any, truth: Any, named: tuple[object, ...]) -> None:
@@ -288,12 +286,6 @@ def test_similarities_of_shared_features_are_those_that_a_user_would_give(simila
         for name, matrix in ((similarity, rows), ("precomputed", np.array(given)))
     )
     assert (built_in.forest_.leaves == precomputed.forest_.leaves).mean() > 0.95  # sums are rounded in another order
-
-
-def test_queries_have_a_column_for_each_training_object() -> None:
-    forest = SimForestClassifier(n_estimators=3, random_state=0).fit(X @ X.T, Y)
-    with pytest.raises(ValueError, match=naming(4, "SimForestClassifier", 150)):
-        forest.predict(X)
 
 
 def test_regression() -> None:

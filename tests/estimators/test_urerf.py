@@ -233,7 +233,6 @@ def test_weights_in_proportion_lead_to_the_same_trees(factor: int) -> None:
         (np.zeros(5), ("none",)),
         (np.ones((5, 1)), ("(n_features,)", (5, 1))),
         (2.0, ("(n_features,)", ())),
-        (["a"] * 5, (["a"] * 5,)),
         ("independence", ("'dependence'", "'given'", "'independence'")),
         ("given", ("='given'",)),
     ],
@@ -313,10 +312,6 @@ def test_weights_of_a_taught_forest_are_loaded_too(tmp_path: Path) -> None:
     assert isinstance(loaded, SMERF)
     assert np.array_equal(loaded.feature_weights, GIVEN)
     assert clone(loaded).fit(X, CODES).digest_ == forest.digest_
-
-
-def test_an_array_of_weights_is_shown() -> None:
-    assert repr(URerF(feature_weights=np.ones(2))) == "URerF(feature_weights=array([1., 1.]))"
 
 
 @pytest.mark.slow
@@ -475,11 +470,6 @@ def test_the_screen_follows_its_columns() -> None:
 def test_scales_and_origins_do_not_change_the_default_recipe() -> None:
     moved = X * 2.0 ** np.array([3, -4, 10, 0, 6])
     assert np.array_equal(fitted().apply(X), URerF(20, min_samples_split=12, random_state=1).fit(moved).apply(moved))
-
-
-def test_a_message_names_the_estimator() -> None:
-    with pytest.raises(ValueError, match=naming(3, "URerF", 5)):
-        fitted().proximity(X[:, :3])
 
 
 def test_rows_too_few_for_a_cut_are_told() -> None:

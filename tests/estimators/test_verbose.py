@@ -8,13 +8,10 @@ import numba
 import numpy as np
 import pytest
 from numba.core import event
-from sklearn.base import clone
 
 from distforest import SMERF, Lazy, SimForestClassifier, TreeRank, jit, load
-from distforest.errors import InputError
 from distforest.jit import COMPILE, compiling_told, kernel
 from tests.estimators.rows import SMALL, SMALL_Y
-from tests.messages import naming
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,17 +48,6 @@ def test_a_screen_a_pruning_and_asking_are_told_too(capsys: Any) -> None:
     lazy = Lazy(lambda left, right: [float(-abs(a - b)) for a, b in zip(left, right, strict=True)])
     SimForestClassifier(lazy, n_estimators=2, random_state=0, verbose=1).fit(SMALL[:, 0].tolist(), SMALL_Y > 0)
     assert "ask " in capsys.readouterr().err
-
-
-def test_clones_and_copies_of_parameters_keep_it() -> None:
-    assert clone(SMERF(verbose=1)).get_params()["verbose"] == 1
-    assert SMERF().set_params(verbose=2).verbose == 2
-
-
-@pytest.mark.parametrize("verbose", [-1, 0.5, "loud", None])
-def test_no_amount_of_words_is_refused(verbose: Any) -> None:
-    with pytest.raises(InputError, match=naming("verbose", repr(verbose))):
-        SMERF(2, verbose=verbose).fit(SMALL, SMALL_Y)
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")

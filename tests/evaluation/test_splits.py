@@ -98,7 +98,7 @@ def test_what_cannot_be_split_is_refused(home: Path) -> None:
     write_array("s.zarr", "X", (60, 3), square.dtype, [square[:, :3]])
     write_array("s.zarr", "Z", square.shape, square.dtype, [square])
     for source, division, named in (
-        ("few.csv", Division(0.5, stratify="kind"), ("3 rows", "'kind'", "'y'", "`stratify`")),
+        ("few.csv", Division(0.5, stratify="kind"), ("3 rows", "'kind'")),
         ("holes.csv", Division(0.5, group="kind"), ("holes.csv", "row 1", "'kind'")),
         ("t.csv", Division(0.5, stratify="kinds"), ("t.csv", "stratify", "'kinds'", "'kind'")),
         ("absent.csv", Division(0.5), ("absent.csv",)),

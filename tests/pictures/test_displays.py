@@ -18,7 +18,7 @@ from distforest import (
 )
 from distforest.errors import InputError
 from distforest.forest.forest import Forest
-from distforest.pictures.displays import operating_points
+from distforest.pictures.displays import roc_of_distances
 from distforest.sources.arrays import write_array
 from tests.messages import naming
 from tests.pictures.test_charts import drawn_on, overlapping
@@ -150,7 +150,7 @@ def test_operating_points_are_those_of_the_definition(seed):
     distance = rng.integers(0, 9, 40).astype(float).tolist()  # with ties
     similar = (rng.random(40) < 0.4).astype(int).tolist()
     at = [0.0, 0.05, 0.3, 0.31, 1.0]
-    assert operating_points(similar, distance, at) == naive_points(similar, distance, at)
+    assert roc_of_distances(similar, distance, at)[1] == naive_points(similar, distance, at)
 
 
 @pytest.mark.slow
@@ -292,8 +292,8 @@ def test_a_display_is_drawn_again_elsewhere(forests, wines):
             lambda f, X: displays.ROCDisplay.from_estimator(f["votes"], X, [0, 1]),
             ("y:", "89 rows", "(2,)"),
         ),
-        (lambda f, X: operating_points([1, 1], [0.1, 0.2], [0.1]), ("both kinds",)),
-        (lambda f, X: operating_points([1, 0], [0.1, 0.2], [1.5]), ("at:", 1.5)),
+        (lambda f, X: roc_of_distances([1, 1], [0.1, 0.2], [0.1]), ("both kinds",)),
+        (lambda f, X: roc_of_distances([1, 0], [0.1, 0.2], [1.5]), ("at:", 1.5)),
         (lambda f, X: displays.DistancesDisplay.from_estimator(f["votes"], X, [0]), ("y:", "89 rows")),
         (lambda f, X: displays.MapDisplay.from_estimator(X), ("estimator", "ndarray")),
         (
