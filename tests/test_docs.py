@@ -97,7 +97,7 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in heads}
 
 
-@pytest.mark.parametrize("name", sorted(set(PAGES) - {"design.md", "reference/api.md"}))
+@pytest.mark.parametrize("name", sorted(set(PAGES) - {"reference/api.md"}))
 def test_what_is_typed_is_seen_without_scrolling(name: str) -> None:
     for block in blocks(PAGES[name]):
         assert not block.text.endswith("\n\n"), f"an empty line ends the block of line {block.line}"
