@@ -81,7 +81,8 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
             "input.distances: is missing; it must be an address, or a table with a kind of 'dense', 'labels', "
             "'targets', 'embedding', 'graph', 'observed', 'lazy'\n"
             "params.n_tree: unknown key 'n_tree'; known here are 'n_estimators', 'max_features', "
-            "'feature_combinations', 'coefficients', 'feature_weights', 'splitter', 'max_bins', 'min_samples_leaf', "
+            "'feature_combinations', 'coefficients', 'feature_weights', 'splitter', 'criterion', 'max_bins', "
+            "'min_samples_leaf', "
             "'min_samples_split', 'max_depth', 'bootstrap', 'max_samples', 'oob_score'"
         ),
     ),

@@ -279,6 +279,9 @@ class OnSimilarities(OnRows):
         """Find the nodes of the rows of ``X`` as `OnRows` does, or by the `Lazy` similarity."""
         check_is_fitted(self)
         if X is None or not self._lazy:
+            if X is not None and "similarity" in self.forest_.provenance and np.ndim(X) != 2:
+                cure = "load(address, similarity=Lazy(pairwise(f), ...), X=...) with the objects that it learned from"
+                raise InputError(f"X: the forest asks a function for similarities, and has none; {cure}")
             return super()._nodes(X)
         return nodes_of(self.forest_, self._bound(), self._items(X))
 

@@ -290,7 +290,7 @@ def test_the_screen_reads_categories() -> None:
 
 def test_words_alone_are_not_clusters() -> None:
     """A column of categories is cut by what others say of it, so alone it is not cut."""
-    with pytest.warns(DistforestWarning, match="categories"):
+    with pytest.warns(DistforestWarning, match="DF012"):
         forest = urerf().fit(OF_GROUP[["kind"]])
     assert (forest.proximity() == 1.0).all()
 

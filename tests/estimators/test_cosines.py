@@ -60,12 +60,12 @@ def test_selected_rows_keep_the_metric() -> None:
 def test_a_vector_without_a_direction_is_refused() -> None:
     vectors = VECTORS.copy()
     vectors[[7, 9]] = 0.0
-    with pytest.raises(InputError, match=naming("directions:", "row 7", 2)):
+    with pytest.raises(InputError, match=naming("directions:", "row 7")):
         SMERF(2).fit(X, Embedding(vectors, metric="cosine"))
 
 
 def test_other_metrics_are_refused() -> None:
     with pytest.raises(InputError, match=naming("metric:", "'sqeuclidean'", "'cosine'", "'euclidean'", "matrix")):
         Embedding(VECTORS, metric="euclidean")
-    with pytest.raises(InputError, match=r"^metric: 'sqeuclidean' .*'cosine' .* 'l1'$"):
+    with pytest.raises(InputError, match=naming("metric:", "'sqeuclidean'", "'cosine'", "'l1'")):
         Embedding(VECTORS, metric="l1")

@@ -304,5 +304,5 @@ def test_means_of_linear_cells_leave_missing_values_out(monkeypatch: pytest.Monk
 def test_linear_cells_of_pairs_that_lack_values_are_told() -> None:
     X = np.where(RNG.random((60, 8)) < 0.4, np.nan, RNG.normal(size=(60, 8)))
     y = np.arange(60) % 2
-    with pytest.warns(DistforestWarning, match=naming("leafrank='linear'", "leafrank='tree'")):
+    with pytest.warns(DistforestWarning, match="DF012"):
         TreeRank(3, n_pairs=200, leafrank="linear", random_state=0).fit(X, y)
