@@ -232,7 +232,7 @@ def test_a_queue_limits_its_jobs_and_a_file_of_the_root_changes_it(root: str, ca
             await ask("submit", spec=spec_text(name, run={"queue": "nightly"}), id=name)
         await reached(lambda: service.job("c")["waiting"] == "waiting for queue nightly: 2 of 2 running")
         await ask("submit", spec=spec_text("d"), id="d")  # is not held back
-        for name in "abd":
+        for name in ("a", "b", "d"):
             await reached(lambda name=name: service.job(name)["state"] == "WAITING_FOR_WORKERS")
         limits.write_text("[nightly]\nmax-running = 'two'\n")
         await reached(lambda: "is not followed" in caplog.text)
