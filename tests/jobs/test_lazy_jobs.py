@@ -129,7 +129,7 @@ def test_a_job_asks_a_function_by_its_name(place: str) -> None:
     assert not Path(f"{jobs[2].output}.ledger").exists()
     assert run(jobs[0]).evaluations == done[0].evaluations  # sealed already
     told = preview(jobs[1])
-    assert [(seen.name, seen.shape) for seen in told.inputs][1] == ("input.similarity.objects", X.shape)
+    assert [(seen.place, seen.shape) for seen in told.inputs][1] == ("input.similarity.objects", X.shape)
     assert preview(jobs[0]).n_rows == N
 
 

@@ -92,7 +92,7 @@ def test_a_job_grows_the_forest_of_the_estimator(
 def test_a_sealed_forest_says_that_pairs_had_weights(store: str, tmp_path: Path) -> None:
     done = checked_run(spec_of(store, tmp_path, "rfd", "whole"), Here(1))
     told = CliRunner().invoke(main, ["inspect", done.address], catch_exceptions=False)
-    assert f"pairs 300, absent {(WHOLE == 0).sum()}" in told.output
+    assert f"of given pairs: absent {(WHOLE == 0).sum()}, pairs 300" in told.output
     METHODS["rfd"].fit_pairs(X, PAIRS, SIMILAR, pair_weight=WHOLE).save(f"{tmp_path}/python.zarr")
     assert load(f"{tmp_path}/python.zarr").forest_.provenance["pair_weight"]["pairs"] == 300
 
