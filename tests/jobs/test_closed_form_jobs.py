@@ -60,7 +60,7 @@ def forest_of_job(spec: Spec) -> Any:
 def test_labels_with_costs(place: str, weighted: bool) -> None:
     further = {"sample_weight": f"{place}/in.zarr/w"} if weighted else {}
     spec = costed(place, **further)
-    assert preview(spec).n_rows == len(X)
+    assert preview(spec).size.n_rows == len(X)
     expected = SMERF(5, random_state=3).fit(X, Labels(CODES, costs=COSTS), WEIGHTS if weighted else None)
     found = forest_of_job(spec)
     assert found.digest_ == expected.digest_
@@ -101,7 +101,7 @@ def test_absolute_differences(place: str, weighted: bool) -> None:
     further = {"sample_weight": f"{place}/in.zarr/w"} if weighted else {}
     distances = {"kind": "targets", "values": f"{place}/in.zarr/codes", "metric": "absolute"}
     spec = job(place, distances, **further)
-    assert preview(spec).n_rows == len(X)
+    assert preview(spec).size.n_rows == len(X)
     expected = SMERF(5, random_state=3).fit(X, Targets(CODES, metric="absolute"), WEIGHTS if weighted else None)
     found = forest_of_job(spec)
     assert found.digest_ == expected.digest_

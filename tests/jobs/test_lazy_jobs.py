@@ -130,7 +130,7 @@ def test_a_job_asks_a_function_by_its_name(place: str) -> None:
     assert run(jobs[0]).evaluations == done[0].evaluations  # sealed already
     told = preview(jobs[1])
     assert [(seen.place, seen.shape) for seen in told.inputs][1] == ("input.similarity.objects", X.shape)
-    assert preview(jobs[0]).n_rows == N
+    assert preview(jobs[0]).size.n_rows == N
 
 
 @pytest.mark.slow
