@@ -103,7 +103,7 @@ Size = Annotated[
 def _workers(value: object) -> object:
     if isinstance(value, list) and value and all(isinstance(name, str) for name in value):
         return value
-    if type(value) is int and value >= 1:
+    if type(value) is int and 1 <= value <= LARGEST_INTEGER:
         return value
     raise ValueError("must be an integer from 1, or a list of strings")
 
