@@ -17,7 +17,7 @@ from distforest.errors import InputError, SpecError, warn_caller
 from distforest.growth.cuts.trial_cuts import check_unbounded
 from distforest.growth.draws.landmarks import n_wanted
 from distforest.growth.methods import METHODS, NO_PASSES_WITH_HOLES, check_sparse, check_together, sampling
-from distforest.growth.pairs.methods import FEWEST_POINTS
+from distforest.growth.pairs.methods import check_n_points
 from distforest.growth.pairs.sampling import ENOUGH
 from distforest.growth.row_room import FLOAT32_BYTES, RANKED_BY_COSTS, CategorySizes, sizes_of
 from distforest.jobs.callback import Callback
@@ -74,7 +74,7 @@ PASSES_CURE = (
     ", or let trees grow by passes: set a larger `min_samples_leaf` or a `max_depth`, `max_bins`, or a smaller "
     "`max_samples`"
 )
-"""What else the owner of a job over features or distances may do that does not fit into memory."""
+"""What else the owner of a job over features or distances can do if the job does not fit into memory."""
 
 
 @dataclass(frozen=True)
@@ -245,10 +245,11 @@ def _may_pass(spec: Spec, seen: Sequence[JobInput], size: Size) -> bool:
         return False
     if size.dense:  # distances on disk, and without holes
         return not any(relation.functions or relation.kind == "observed" for relation in spec.input.relations.values())
+    if size.categories is not None and kind == TruthKind.NOTHING:
+        return False
     if spec.params.get("max_bins"):
-        return not _found_without_sums(spec, seen) and (size.categories is None or kind != TruthKind.NOTHING)
+        return not _found_without_sums(spec, seen)
     is_known = kind not in {TruthKind.DISTANCES, TruthKind.DIFFERENCES}
-    is_known &= size.categories is None or kind != TruthKind.NOTHING
     return is_known and not any(one.is_of_sparse_features for one in seen)
 
 
@@ -330,24 +331,27 @@ def _faults_of_functions(spec: Spec) -> list[str]:
     return faults
 
 
+def _fault_of(place: str, look: Callable[[], object]) -> list[str]:
+    """The fault of a place of the spec, if ``look`` raises InputError; else none."""
+    try:
+        look()
+    except InputError as error:
+        return [f"{place}: {error}"]
+    return []
+
+
 def _faults_together(spec: Spec, seen: Sequence[JobInput]) -> list[str]:
     """The faults of inputs and parameters that do not fit each other."""
     faults, (kind, _) = list[str](), truth_of(spec)
     by_role = {one.role: one for one in reversed(seen)}
     matrix, truth = by_role.get(Role.MATRIX), by_role.get(Role.TRUTH)
 
-    def check(place: str, look: Callable[[], object]) -> None:
-        try:
-            look()
-        except InputError as error:
-            faults.append(f"{place}: {error}")
-
-    check("params", lambda: check_together(spec.params))
+    faults += _fault_of("params", lambda: check_together(spec.params))
     if matrix is not None and matrix.is_of_sparse_features:
-        check("params", lambda: check_sparse(spec.params))
+        faults += _fault_of("params", lambda: check_sparse(spec.params))
     if matrix is not None and (weights := by_role.get(Role.FEATURE_WEIGHTS)):
         known = weights.address, weights.shape, weights.dtype, matrix.shape[1]
-        check(weights.place, lambda: check_feature_weights(*known))
+        faults += _fault_of(weights.place, lambda: check_feature_weights(*known))
     of_pairs = {Role.PAIRS, Role.PAIR_WEIGHT, *((Role.TRUTH,) if kind == TruthKind.LINKS else ())}
     of_rows = set(Role) - of_pairs - {Role.FEATURE_WEIGHTS, Role.COSTS}
     for noun, roles in (("rows of the same items", of_rows), ("as many pairs", of_pairs - {Role.PAIRS})):
@@ -356,9 +360,10 @@ def _faults_together(spec: Spec, seen: Sequence[JobInput]) -> list[str]:
             found = ", ".join(f"{one.shape[0]:,} at {one.address}" for one in same)
             faults.append(f"input: {noun} were expected, found {found}")
     if truth is not None:
-        check(f"{truth.place}: {truth.address}", lambda: _check_truth(truth, kind))
+        faults += _fault_of(f"{truth.place}: {truth.address}", lambda: _check_truth(truth, kind))
     if truth is not None and (pairs := by_role.get(Role.PAIRS)):
-        check(pairs.place, lambda: check_pairs_and_links(pairs.address, pairs.shape, pairs.dtype, truth.shape[0]))
+        known_pairs = pairs.address, pairs.shape, pairs.dtype, truth.shape[0]
+        faults += _fault_of(pairs.place, lambda: check_pairs_and_links(*known_pairs))
     n_rows = {one.shape[0] for one in seen if one.role in of_rows}
     if len(n_rows) == 1:
         [n] = n_rows
@@ -381,23 +386,14 @@ def _faults_of_sizes(spec: Spec, seen: Sequence[JobInput], n_rows: int) -> list[
     """The faults of parameters that need more rows, points or pairs than there are."""
     faults, params, there = list[str](), spec.params, n_rows
     if METHODS[spec.method].reads == "points":
-        if n_rows < FEWEST_POINTS:
-            where = next(one.address for one in seen if one.role == Role.MATRIX)
-            expected = "three points were expected, so that pairs can differ"
-            faults.append(f"input.features: {expected}, found {n_rows} at {where}")
+        faults += _fault_of(f"input.features: {spec.input.addresses['features']}", lambda: check_n_points(n_rows))
         if params.get("resample") == "pairs":  # of those drawn from labels, the number is not known yet
             there = next((one.shape[0] for one in seen if one.role == Role.PAIRS), sys.maxsize)
         if isinstance(params["max_samples"], int) and params["max_samples"] > there:
             faults.append(f"params.max_samples: {params['max_samples']} of {there} were requested")
         return faults + _faults_of_parts(spec, seen, n_rows)
-    for name, look in (
-        ("max_samples", lambda: sampling(params, n_rows)),
-        ("n_landmarks", lambda: n_wanted(params.get("n_landmarks") or 1, n_rows)),
-    ):
-        try:
-            look()
-        except InputError as error:
-            faults.append(f"params.{name}: {error}")
+    faults += _fault_of("params.max_samples", lambda: sampling(params, n_rows))
+    faults += _fault_of("params.n_landmarks", lambda: n_wanted(params.get("n_landmarks") or 1, n_rows))
     return faults + _faults_of_parts(spec, seen, n_rows)
 
 

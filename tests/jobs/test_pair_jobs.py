@@ -390,5 +390,5 @@ def test_a_job_of_one_or_two_points_is_refused(method: str, tmp_path: Path) -> N
         spec = Spec.from_dict(
             {"format": 1, "method": method, "seed": 0, "output": f"{tmp_path}/f.zarr", "input": given}
         )
-        with pytest.raises(SpecError, match=naming("input.features", f" {n} ", f"{group}/X")):
+        with pytest.raises(SpecError, match=naming("input.features", f"n_samples={n}", f"{group}/X")):
             preview(spec)

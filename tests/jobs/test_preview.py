@@ -35,6 +35,7 @@ def data(tmp_path):
         "A": np.zeros((24, 24), np.uint8),
         "S": points @ points.T,
         "y": rng.integers(0, 3, 24),
+        "pair": np.arange(2),
         "t": rng.normal(size=24),
         "E": points[:, :2],
         "w": np.arange(9.0),
@@ -105,6 +106,8 @@ def test_the_limit_is_the_spec_s_or_a_share_of_the_machine(data):
         ("smerf", {"features": "X", "distances": "wide"}, {}, ["input.distances"]),
         ("smerf", {"features": "complex", "distances": "Z"}, {}, ["input.features"]),
         ("smerf", {"features": "X", "distances": "Z"}, {"max_samples": 25}, ["params.max_samples"]),
+        ("simforest", {"labels": "y", "similarity": "S"}, {"n_landmarks": 25}, ["params.n_landmarks"]),
+        ("rfd", {"features": "none", "labels": "pair"}, {}, ["input.features", "input.features"]),
         ("smerf", {"features": "X", "distances": {"kind": "embedding", "values": "cube"}}, {}, ["input.distances"]),
         ("simforest", {"labels": "y", "similarity": "X"}, {}, ["input.similarity"]),
         ("simforest", {"labels": "y", "similarity": {"kind": "rbf", "features": "y"}}, {}, ["input.similarity"]),
@@ -189,7 +192,7 @@ def test_inputs_that_are_elsewhere_are_no_fault_of_who_hands_in_the_job(data):
 def test_an_array_that_its_group_lacks_is_a_fault_that_names_what_is_there(data):
     mistyped = spec_of(data, "smerf", {"features": "X", "distances": "z"})
     assert absent_inputs(mistyped) == []
-    inside = "A, E, S, X, Z, complex, cube, short, t, w, wide, y"
+    inside = "A, E, S, X, Z, complex, cube, pair, short, t, w, wide, y"
     told = naming(f"input.distances: {data}/z: ", f"{data} ", inside)
     [fault] = faults_of_metadata(mistyped)
     assert re.match(told, fault)
