@@ -63,7 +63,7 @@ def arrays_of_npz(source: str, block_bytes: int, max_bytes: int | None) -> tuple
         The file is damaged, unfolds to more than ``max_bytes`` (see `check_unfolded`), or holds something that is not
         an array of numbers or strings; features, labels and names do not fit each other.
     """
-    with readable(source, Exception), Path(source).open("rb") as stream, np.load(stream) as archive:
+    with readable(source, Exception), Path(source).open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
         members = archive.zip.infolist()
         check_unfolded(source, sum(member.file_size for member in members), max_bytes)
         if any(member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for member in members):
