@@ -40,7 +40,7 @@ class Queues:
             self._fault = ""
         except NO_SUCH_FILE:
             self.limits, self._fault = self._given, ""
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             fault = f"{self._root.address}/{QUEUES} is not followed: {error!r}"
             if fault != self._fault:
                 logging.getLogger("distforest").warning("%s", fault)

@@ -28,7 +28,7 @@ from distforest.service import lease as leases
 from distforest.service.job import Job
 from distforest.service.jobs import JobService, ServiceLimits
 from distforest.service.policy import Policy
-from distforest.service.queues import QUEUES
+from distforest.service.queues import QUEUES, Queues
 from distforest.service.registry import ENDS, Registry, check_id
 from distforest.sources.arrays import write_array
 from distforest.stores.folder import Folder
@@ -250,6 +250,26 @@ def test_a_queue_limits_its_jobs_and_a_file_of_the_root_changes_it(root: str, ca
     with pytest.raises(InputError, match=naming("nightly=2")):
         in_a_service(root, use, queues=("nightly=2",))
     in_a_service(root, use, queues=("nightly:max-running=2",))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[nightly]\nmax-running = inf\n",
+        "[nightly]\nmax-running = nan\n",
+        "[nightly]\nmax-running = 'two'\n",
+        "[nightly]\nmax-running = " + "[" * 10_000,
+        "nightly = 1\n",
+        "[nightly\n",
+    ],
+)
+def test_a_file_of_queues_without_numbers_changes_no_limit(tmp_path: Path, content: str) -> None:
+    queues = Queues(Folder(str(tmp_path)), ["daily:max-running=1"])
+    (tmp_path / QUEUES).write_text("[nightly]\nmax-running = 2\n")
+    queues.read()
+    (tmp_path / QUEUES).write_text(content)
+    queues.read()
+    assert queues.limits == {"daily": 1, "nightly": 2}
 
 
 def test_only_owners_and_operators_change_jobs_if_the_service_says_so(root: str) -> None:
