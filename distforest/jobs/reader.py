@@ -24,6 +24,9 @@ SPEC_BYTES = 2**20
 MAX_KEYS = 100
 """Keys of the largest table that is read, and similarities of the longest list."""
 
+MAX_DEPTH = 8
+"""Names in the longest place whose line is found; those of a spec are shorter."""
+
 LARGEST_INTEGER = 2**63 - 1
 """The largest integer of TOML."""
 
@@ -156,12 +159,17 @@ def _decoded(data: bytes) -> str:
 
 
 _LONG_STRING = re.compile(r"\"{3}.*?\"{3}|'{3}.*?'{3}", re.DOTALL)
+_GAP = r"[ \t]*"
 _PART = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')"""
-_KEY = re.compile(rf"^\s*(?P<header>\[{{1,2}}\s*)?(?P<key>{_PART}(?:\s*\.\s*{_PART})*)\s*(?(header)\]|=)", re.MULTILINE)
+_KEY = re.compile(
+    rf"^{_GAP}(?P<header>\[{{1,2}}{_GAP})?(?P<key>{_PART}(?:{_GAP}\.{_GAP}{_PART})*){_GAP}(?(header)\]|=)", re.MULTILINE
+)
 
 
 def key_lines(content: str) -> dict[Place, int]:
     """Find the line on which each key of a TOML text first occurs; a key in an inline table has none of its own.
+
+    A key in more tables than `MAX_DEPTH` has none either, so that the time is linear in the length of the text.
 
     Examples
     --------
@@ -173,12 +181,14 @@ def key_lines(content: str) -> dict[Place, int]:
     """
     lines: dict[Place, int] = {}
     table: Place = ()
+    line, counted_to = 1, 0
     content = _LONG_STRING.sub(lambda string: "\n" * string[0].count("\n"), content)
     for found in _KEY.finditer(content):
-        key = tuple(part.strip("\"'") for part in re.findall(_PART, found["key"]))
-        place = key if found["header"] else (*table, *key)
+        key = tuple(part.strip("\"'") for part in re.findall(_PART, found["key"]))[:MAX_DEPTH]
+        place = key if found["header"] else (*table, *key)[:MAX_DEPTH]
         table = place if found["header"] else table
-        line = content.count("\n", 0, found.start("key")) + 1
+        line += content.count("\n", counted_to, found.start("key"))
+        counted_to = found.start("key")
         for end in range(1, len(place) + 1):
             lines.setdefault(place[:end], line)
     return lines

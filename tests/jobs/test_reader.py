@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distforest.jobs.reader import key_lines, refusal, shown
+from distforest.jobs.reader import MAX_DEPTH, key_lines, refusal, shown
 
 TEXT = """\
 # a = 1
@@ -50,6 +50,13 @@ def test_every_way_to_write_a_key() -> None:
         ("array", "two"): 17,
         ("server", "later"): 18,
     }
+
+
+def test_blank_lines_deep_tables_and_ends_of_windows_are_counted() -> None:
+    text = "\n\t\n  a = 1\r\n\n[b]\r\n\n c\n= 2\nd . e = 3\n" + ".".join("x" * 20) + " = 4\n"
+    found = key_lines(text)
+    deep = {("b", *"x" * n): 10 for n in range(1, MAX_DEPTH)}
+    assert found == {("a",): 3, ("b",): 5, ("b", "d"): 9, ("b", "d", "e"): 9, **deep}
 
 
 @given(st.text("ab.=1[]{},\n\"'\\# "))
