@@ -320,7 +320,9 @@ def score_cells(task: JudgeTask) -> list[ScoredCell]:
 
     told = hashlib.sha256(canonical([list(stop) for stop in task.stops])).hexdigest()
     rows = committed_answer(task.shards, f"scores-{told[:16]}.json", scores)
-    one_nan = [{name: math.nan if math.isnan(of) else of for name, of in row["scores"].items()} for row in rows]
+    one_nan = [
+        {name: math.nan if of is None or math.isnan(of) else of for name, of in row["scores"].items()} for row in rows
+    ]
     return [ScoredCell(of_cell, row["splits"]) for of_cell, row in zip(one_nan, rows, strict=True)]
 
 

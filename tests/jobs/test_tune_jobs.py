@@ -21,7 +21,7 @@ from distforest.jobs.any_spec import kind_of_job, n_trees_of, spec_from_dict, wi
 from distforest.jobs.cluster import Cluster, Here
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.spec import Spec
-from distforest.jobs.train import Options, kept
+from distforest.jobs.train import Options, kept, shards_of
 from distforest.jobs.train import fit as train
 from distforest.jobs.tune_spec import TuneSpec
 from distforest.sources import graph_distances
@@ -232,6 +232,11 @@ def test_damaged_scores_are_worked_out_again_and_lost_shards_told(tmp_path: Path
     groups = tuning.stage_grid(spec, folder.address)
     with pytest.raises(ZeroDivisionError):
         tuning.tune(spec, groups, folder, Here(), Options(watch=lambda progress: 1 // (progress.name != "merge")))
+    own = tuning.JudgeTask(groups[0].inputs, shards_of(groups[0].inputs, folder), groups[0].shared.stops, N_TREES)
+    [path] = Path(own.shards.address).glob("scores-*.json")
+    cells = json.loads(path.read_text())
+    path.write_text(json.dumps([{**cell, "scores": dict.fromkeys(cell["scores"])} for cell in cells]))
+    assert all(np.isnan(score) for cell in tuning.score_cells(own) for score in cell.scores.values())
     for path in Path(folder.address).glob("shards-*/scores-*.json"):
         path.write_text('[{"scores": {}')
     done = run_tuning(spec)
