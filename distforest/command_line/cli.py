@@ -140,8 +140,6 @@ def _cluster(run: Run) -> Iterator[OnDask]:
 
     with ExitStack() as stack:
         if not run.scheduler:
-            if run.placement:
-                raise click.UsageError(f"run.{next(iter(run.placement))} is for a Dask cluster: name its run.scheduler")
             workers = run.workers if isinstance(run.workers, int) else None
             size = (workers, run.threads_per_worker, run.memory_limit)
             yield stack.enter_context(local_cluster(*size, tell=partial(click.echo, err=True)))
@@ -277,12 +275,22 @@ def _changes(sets: tuple[str, ...], run: dict[str, object]) -> dict[str, object]
 
 
 def _placed(job: GrowingJob) -> GrowingJob:
-    """The job with addresses for where it runs; refuses workers that are too small."""
+    """The job with addresses for where it runs.
+
+    Raises
+    ------
+    UsageError
+        The job places its tasks on workers of a Dask cluster, but names no scheduler.
+    MemoryLimitError
+        The workers are too small.
+    """
     from distforest.jobs.any_spec import with_absolute_paths
     from distforest.jobs.plan import check_worker_memory
 
     if job.run.scheduler:
         return with_absolute_paths(job)
+    if job.run.placement:
+        raise click.UsageError(f"run.{next(iter(job.run.placement))} is for a Dask cluster: name its run.scheduler")
     check_worker_memory(job.run.memory_limit)
     return job
 

@@ -765,6 +765,16 @@ def test_no_scheduler_is_exit_3(spec):
     assert "bad://nobody" in found["error"]["message"]
 
 
+@pytest.mark.parametrize(("key", "value"), [("run.workers", "['gpu-1']"), ("run.resources", "{ GPU = 1 }")])
+def test_a_placement_without_a_scheduler_is_refused_before_inputs_are_staged(spec, monkeypatch, key, value):
+    staged = []
+    monkeypatch.setattr("distforest.jobs.preview.check_and_stage", lambda *given: staged.append(given))
+    code, _, err = run("fit", spec, "--set", f"{key}={value}")
+    assert code == 2
+    assert re.search(naming(key, "run.scheduler"), err)
+    assert staged == []
+
+
 @pytest.mark.parametrize("command", ["fit", "tune"])
 def test_a_cluster_elsewhere_is_asked_before_inputs_are_staged_for_it(spec, monkeypatch, command):
     """So trees grow by passes where they do not fit into its workers, and in as many parts as it has workers."""
