@@ -420,7 +420,9 @@ def rm(
     metavar="NAME:max-running=N",
     help="A queue, and how many of its jobs run at once; may be repeated.",
 )
-@click.option("--cancel", type=click.Choice(("owner", "anyone")), help="Who may cancel jobs.  [default: anyone]")
+@click.option(
+    "--cancel", type=click.Choice(("owner", "anyone")), help="Who may cancel, resume or remove.  [default: anyone]"
+)
 @click.option("--operator", "operators", multiple=True, metavar="NAME", help="Who may change all jobs, besides owners.")
 @click.option("--json-logs", is_flag=True, help="Log one JSON object in each line to stderr.")
 @click.pass_context

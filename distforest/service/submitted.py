@@ -147,15 +147,20 @@ class SubmittedJob:
         check_succeeded(job)
         return self
 
-    def cancel(self) -> JobState:
+    def cancel(self, owner: str | None = None) -> JobState:
         """Stop the job and discard its unfinished work; returns its state.
+
+        Parameters
+        ----------
+        owner
+            Who asks, by default ``$USER``; the name in a client's certificate takes precedence.
 
         Raises
         ------
         ConflictError
-            The job has ended.
+            The job has ended, or belongs to somebody else in a service where only owners may cancel.
         """
-        return self._where.service().cancel(self.id, os.environ.get("USER"))
+        return self._where.service().cancel(self.id, owner or os.environ.get("USER"))
 
     def forest(self) -> Any:
         """Open the sealed forest of the job, which has succeeded, as a fitted estimator: see `distforest.load`.

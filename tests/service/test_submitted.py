@@ -81,11 +81,16 @@ def test_faults_and_refusals_are_the_errors_of_the_package(taking):
         SubmittedJob(ID, Whereabouts(fake.address)).status()
 
 
-def test_status_and_cancel_give_the_state():
+def test_status_and_cancel_give_the_state(monkeypatch):
+    monkeypatch.delenv("USER", raising=False)
     with FakeService({"status": {"job": JOB}, "cancel": {"job": CANCELLED}}) as fake:
         job = SubmittedJob(ID, fake.address)
         assert (job.status(), job.cancel()) == (JOB, CANCELLED)
-        assert fake.asked == [("status", {"id": ID}), ("cancel", {"id": ID})]
+        job.cancel("charles")
+        monkeypatch.setenv("USER", "ada")
+        job.cancel()
+        owners = [{}, {"owner": "charles"}, {"owner": "ada"}]
+        assert fake.asked == [("status", {"id": ID}), *(("cancel", {"id": ID, **owner}) for owner in owners)]
 
 
 def test_waiting_is_silent_or_shows_what_the_command_shows(capsys):
