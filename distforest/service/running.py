@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -234,12 +235,12 @@ def _grow(job: Job, spec: Spec, cluster: OnDask, work: Folder, claim: Claim) -> 
 def _clean_up(job: Job, context: ServiceContext, keeps_work: bool = False) -> None:
     """Write the sign that stops trees of the job that may still grow somewhere, and remove all that no reader needs."""
     folder = context.registry.folder(job.id)
-    try:
-        folder.write(SIGN, b"")
-        if not keeps_work:
-            folder.within(WORK).remove()
-    except OSError as error:
-        LOG.warning("job %s: %r", job.id, error, extra={"job": job.id})
+    steps: list[Callable[[], object]] = [partial(folder.write, SIGN, b"")]
+    for step in steps if keeps_work else [*steps, folder.within(WORK).remove]:
+        try:
+            step()
+        except OSError as error:  # the next step is taken all the same
+            LOG.warning("job %s: %r", job.id, error, extra={"job": job.id})
 
 
 # --- a job that is led by a worker -----------------------------------------------------------------------

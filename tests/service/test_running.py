@@ -180,6 +180,22 @@ def test_a_run_that_fails_for_its_store_or_connection_is_tried_again(
     assert kinds == ["started", "running", "running", "running", "succeeded"]
 
 
+def test_work_is_removed_if_the_sign_to_stop_cannot_be_written(
+    context: ServiceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Folder.write
+
+    def refuse(folder: Folder, name: str, content: bytes) -> None:
+        if name == SIGN:
+            raise OSError(28, "No space left on device")
+        write(folder, name, content)
+
+    monkeypatch.setattr(Folder, "write", refuse)
+    plays(monkeypatch, {"digest": "d"})
+    assert ran(context).state["state"] == "SUCCEEDED"
+    assert not context.registry.folder("a").within("work").exists()
+
+
 @pytest.mark.parametrize(
     ("acts", "kind", "message"),
     [
