@@ -273,8 +273,7 @@ class Registry:
         UnreadableError
             The events are not in a file.
         """
-        if not self._exists(job):
-            raise NotFoundError(f"there is no job {job} in {self.root}")
+        self._check_exists(job)
         found: dict[int, JobEvent] = {}
         for event in events_in(self._event_lines(job, JOB_FILE_BYTES), after):
             found[event["n"]] = event
@@ -304,8 +303,7 @@ class Registry:
         NotFoundError
             There is no such job.
         """
-        if not self._exists(job):
-            raise NotFoundError(f"there is no job {job} in {self.root}")
+        self._check_exists(job)
         try:
             found = self.state(job)
         except UnreadableError as error:
@@ -338,6 +336,11 @@ class Registry:
             return state
         was = state.get("was") if state["state"] == INTERRUPTED else state["state"]
         return {**state, "state": INTERRUPTED, "was": was}
+
+    def _check_exists(self, job: str) -> None:
+        """Raise NotFoundError if there is no such job."""
+        if not self._exists(job):
+            raise NotFoundError(f"there is no job {job} in {self.root}")
 
     def _exists(self, job: str) -> bool:
         """Whether anything is at the place of a job's state or spec, also if it cannot be read."""
