@@ -135,8 +135,8 @@ class OnDask:
     method
         Name of its method; the keys of its tasks begin with it.
     priority
-        Tasks of jobs of a higher priority run before others. Of one priority, those of the job that has had the least
-        time of threads come first.
+        Tasks of jobs of a higher priority run before others. Among jobs of equal priority, tasks of the one that has
+        had threads for the fewest seconds run first.
     claim
         The job's claim on its output: a worker that does not see it refuses tasks of the job.
     seconds
@@ -186,10 +186,11 @@ class OnDask:
 
     @contextmanager
     def prioritised(self, keys: Iterable[Key], before: int, likely: float, first: bool) -> Iterator[None]:
-        """Give the tasks that are submitted in the block their priorities: the job that has had least comes first.
+        """Give priorities to the tasks that are submitted in the block.
 
-        Each task comes after what its job has had, and after ``before`` others that have not ended; a task is
-        ``likely`` to take so many seconds. Those that others wait for come ``first``.
+        The priority of a task is that of the job, less the seconds for which the job has had threads, and less those
+        that the tasks before it are likely to take: ``before`` tasks that have not ended, and the earlier ones of
+        ``keys``, each of ``likely`` seconds. Tasks for which others wait come ``first``.
         """
         had, numbers = sum(self.seconds.values()), itertools.count(before)
         highest = (self.priority + BEFORE_OTHERS * first) * JOB_SECONDS

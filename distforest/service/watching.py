@@ -1,7 +1,8 @@
 """What a scheduler says of jobs: events of their workers and tasks, and whose tasks keep the workers from others.
 
-Dask runs first the tasks that came first, and does not stop a running task. So a job whose tasks hang keeps its
-workers, and other jobs wait. Their state then names the jobs they wait for.
+Dask runs the tasks of the highest priority first: a task has that of its job, less the seconds for which the job has
+had threads. Dask does not stop a running task. So a job whose tasks hang keeps its workers, and other jobs wait. Their
+state then names the jobs they wait for.
 """
 
 from __future__ import annotations
