@@ -1,1 +1,1 @@
-"""How good a distance is: scores, curves, and simulated data with a known truth."""
+"""How good a distance or a prediction is: scores, ROC curves, splits of data, and grids of parameters."""

@@ -39,7 +39,7 @@ class KeptLinks(NamedTuple):
 
 
 class TreeRows(NamedTuple):
-    """The in-bag rows of a tree: grouped by node, as in `distforest.forest.leaves.Groups`; leaf and weight of each."""
+    """The in-bag rows of a tree: grouped by node, as in `distforest.forest.members.Groups`; leaf and weight of each."""
 
     start: Ints
     rows: Int32s
