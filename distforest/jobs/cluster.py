@@ -157,7 +157,7 @@ class Cluster(Protocol):
         """The same place for the tasks of one job; a process that does not see its claim refuses them: JobError."""
 
     def everywhere(self, function: Callable[[str], object], argument: str) -> None:
-        """Call a function in this process and in each that has run tasks, as far as these answer; it is a courtesy."""
+        """Call a function in this process and in those that have run tasks, and ignore those that do not answer."""
 
     def linked(self, work: Work) -> AbstractContextManager[TaskLinks]:
         """Links, for a block; an answer that is lost with its worker is computed again from those that led to it."""

@@ -43,6 +43,6 @@ class LastOpened(Generic[OpenedBy, Held]):
         return found
 
     def forget(self, which: Callable[[Held], bool] = lambda _: True) -> None:
-        """Let go of some of it, so that the files may go."""
+        """Forget what was opened, or ``which`` of it, so that its files can be removed."""
         with self._lock:
             self._held = {key: held for key, held in self._held.items() if not which(held)}

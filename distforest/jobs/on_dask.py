@@ -92,10 +92,10 @@ JOB_SECONDS = 1 << 24
 """What a step of a job's priority is worth in seconds of threads: half a year."""
 
 LIKELY_SECONDS = 1.0
-"""Seconds that a task of a run is taken for until one has ended."""
+"""Seconds that a task of a run is assumed to take until one has ended."""
 
 LINKED_SECONDS = 0.1
-"""Seconds that a linked task is taken for: what is known of one is its answer, on the worker that has it."""
+"""Seconds that a linked task is assumed to take, as its answer stays on the worker that has it."""
 
 FIRST_TASKS = 2
 """Tasks of a run for each thread that are submitted before one has ended."""

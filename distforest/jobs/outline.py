@@ -79,7 +79,7 @@ NEIGHBOR_BYTES = 56
 """Bytes of a neighbour of a query, while the nearest are found and written."""
 
 MOST_INDEX_PARTS = 64
-"""Most parts of an index. More are refused, as each task would make an index so often."""
+"""Most parts of an index. More are refused, as each task would make as many indexes."""
 
 SPARED = 8
 """A worker is given work for all but this part of its memory: Dask pauses a worker that is nearly full."""

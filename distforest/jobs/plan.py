@@ -546,7 +546,7 @@ def exceeds(method: str, params: Params, shape: tuple[int, ...], room: WorkerRoo
 def budget_of(method: str, data: Data, params: Params, room: WorkerRoom) -> int | None:
     """The budget of rows of trees that grow by passes over data that are there; None: in memory.
 
-    They do if they do not fit otherwise, and trees of this kind may.
+    Trees grow by passes if they do not fit into memory otherwise, and if trees of this kind can.
     """
     kind, rows, has_costs = data.truth_kind, data.rows, data.costs is not None
     if METHODS[method].reads != "features" or kind in {TruthKind.DISTANCES, TruthKind.DIFFERENCES}:

@@ -198,7 +198,7 @@ def _answer_all(
     cluster: Cluster,
     watch: Watch | None,
 ) -> None:
-    """Run tasks of ``step`` answers each like ``task``, but those that an earlier run has done, by their names."""
+    """Run tasks like ``task`` of ``step`` answers each, except those whose names an earlier run has marked as done."""
     ends = ((first, min(first + step, found.n_answers)) for first in range(0, found.n_answers, step))
     tasks = [replace(task, first=first, last=last) for first, last in ends]
     missing = [own for own in tasks if own.name not in begun]
@@ -210,7 +210,7 @@ def _answer_all(
 
 
 def _publish(building: Building, found: Outline, sealed: dict[str, Any], output: str, overwrite: bool) -> None:
-    """Seal the answers, and put them in their place; raises JobError if chunks are not here that were written."""
+    """Seal the answers, and put them in their place; raises JobError if chunks that were written are missing."""
     address, encoding = building.address, dict[str, Any]()
     if found.columns is not None:  # by which AnnData, and distforest, know a sparse matrix
         shape = [found.n_answers, found.columns]
@@ -352,7 +352,7 @@ def _route(
 ) -> None:
     """Write the nodes of each part, shape (n, n_trees), block by block; the source has the routed objects in order.
 
-    With the ``index`` of the training rows also those of them that vote for the one part that there is then.
+    With the ``index`` of the training rows there is one part, and the training rows that vote for it are written, too.
     """
     blocks = []
     for name, objects, numbers in about:

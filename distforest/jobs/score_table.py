@@ -68,7 +68,7 @@ ROW_NUMBER = "row"
 """The column of a table of answers that numbers the rows from 0, if nothing names them."""
 
 COMPARED = 1 << 10
-"""Rows that are compared with those of the training, at most: names of other rows would be wrong without a word."""
+"""Rows that are compared with those of the training, at most: names of other rows would be wrong without a warning."""
 
 CELLS_AT_ONCE = 1 << 20
 """Cells of a table of answers that are written together, about."""

@@ -260,7 +260,7 @@ class TaskData:
         return self.forest.source(self._recoded(name, rows))
 
     def _recoded(self, name: str, rows: slice | np.ndarray) -> np.ndarray:
-        """Some rows as the forest has them; how is found once in a process, as names may be many, and far away."""
+        """Some rows as the forest has them; their recoding is read once in a process, as it may be large."""
         address = self.question.arrays[name]
         with _RECODING:
             recoding = _recoding_once(self.run, self.question.forest, self.digest, address)
@@ -270,7 +270,7 @@ class TaskData:
 
 @lru_cache(maxsize=4)
 def _opened_once(run: str, address: str) -> ZarrArray | SparseStore:  # noqa: ARG001  (of the key)
-    """Open what tasks of a run read rows of; that takes as long as reading a block."""
+    """Open an array of which tasks of a run read rows; opening takes as long as reading a block."""
     return open_matrix(address)
 
 

@@ -313,28 +313,27 @@ class Service:
             f"{name} {path}" for name, path in named.items() if path and "\n" not in path and not os.path.isfile(path)
         ]
         if missing:
-            why = f"no call to {at}: there is no TLS file {', '.join(missing)}"
+            why = f"{at} cannot be called: there is no TLS file {', '.join(missing)}"
         elif isinstance(error, TypeError):  # Dask's word for an address of TLS without a certificate
             why = f"{at} requires TLS, and no certificate was given: give {TLS_FILES}"
         elif isinstance(error, RuntimeError):
-            why = f"{at} is not called: its address is without TLS, and TLS is demanded; is it tls://...?"
+            why = f"{at} cannot be called: its address is without TLS, and TLS is required; is it tls://...?"
         elif isinstance(cause, ssl.SSLCertVerificationError):
             why = f"the certificate of {at} is not signed by your CA; give the CA file of its cluster ({cause})"
         elif self.url.startswith("tls://") and (is_alert or broke_off):
-            why = f"{at} broke off: it does not take your certificate; is that of its cluster's CA? ({cause})"
+            why = f"{at} closed the connection and refused your certificate; is it of its cluster's CA? ({cause})"
         elif is_fatal or "cannot convert to SSL" in str(error):
             why = f"what answers at {self.address} does not speak TLS; is the address tcp://...?"
         elif isinstance(error, ssl.SSLError):
-            why = f"no call to {at}: the files of TLS cannot be used: {cause}"
+            why = f"{at} cannot be called: the files of TLS cannot be used: {cause}"
         elif is_closed or isinstance(error, MemoryError):
             why = f"what answers at {self.address} is not a scheduler, or requires TLS; is the address tls://...?"
         elif isinstance(error, ValueError):
             why = f"no Dask scheduler can be at {self.address}: {error}"
         else:
             found = str(cause) or f"nothing came within {min(self.patience, CONNECT_SECONDS):g} s"
-            why = (
-                f"no Dask scheduler answers at {self.address}: {found}; is it running, and is that not its pages' port?"
-            )
+            cure = "is it running, and is this its own port, not that of its pages?"
+            why = f"no Dask scheduler answers at {self.address}: {found}; {cure}"
         return BrokenOffError(why) if broke_off else UnreachableError(why)
 
 

@@ -222,7 +222,7 @@ def open_address(scheduler: Scheduler) -> str | None:
 
 
 def _is_open(address: str) -> bool:
-    """Whether processes of other hosts reach an address, and may do without a certificate.
+    """Whether processes of other hosts can reach an address without a certificate.
 
     Examples
     --------

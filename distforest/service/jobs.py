@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Answered = dict[str, Any]
-"""What a call is answered: what is asked for, by its name."""
+"""The answer to a call: what was asked for, by its name."""
 
 BEAT, LEASE_BEAT = 0.25, 2.0
 """Seconds between two writes of new events and states, and between two heartbeats of the service."""

@@ -146,7 +146,7 @@ class LeaseRecord(TypedDict, total=False):
 
 
 class ServiceRecord(LeaseRecord, total=False):
-    """A service that runs, and the workers that it has; ``silent`` says which were not heard for long, if any."""
+    """A service that runs, and the workers that it has; ``silent`` says which were not heard from for long, if any."""
 
     workers: int
     threads: int

@@ -57,7 +57,7 @@ class Metrics:
         self._age = gauge("heartbeat_age_seconds", "Age of the service's last heartbeat.")
         self._start = gauge("start_time_seconds", "Unix time at which the service started.")
         self._workers = gauge("workers", "Workers that are connected.")
-        self._silent = gauge("silent_workers", "Workers that Dask has not heard of for ten seconds.")
+        self._silent = gauge("silent_workers", "Workers that Dask has not heard from for ten seconds.")
         self._threads = gauge("threads", "Threads of the workers that are connected.")
         self._expiry = gauge("certificate_expiry_timestamp_seconds", "When a certificate expires.", "file")
         self._free = gauge("free_bytes", "Free space of the folder's disk.", "folder", "host")
@@ -106,7 +106,7 @@ class Metrics:
 
 
 def silent_of(scheduler: Scheduler) -> dict[str, float]:
-    """The workers that a scheduler has not heard for long, each with the seconds since then."""
+    """The workers that a scheduler has not heard from for long, each with the seconds since then."""
     return silent_workers({address: worker.last_seen for address, worker in scheduler.workers.items()}, time.time())
 
 

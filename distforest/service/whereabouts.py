@@ -185,5 +185,5 @@ class Jobs:
         assert self.registry is not None  # noqa: S101  (one of them is given)
         if (kind := self.registry.folder().kind) != "directory":
             found = f"{self.registry.root} is a file" if kind else f"there is no job root at {self.registry.root}"
-            raise InputError(f"{found}; a job root is a folder, which the service that is given it makes")
+            raise InputError(f"{found}; a job root is a folder that its service creates")
         return read(self.registry)

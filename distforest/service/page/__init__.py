@@ -227,7 +227,7 @@ class ReportPage(Page):
 class JSONData(PageReading):
     """The service and all jobs, or one job, as the commands print them with ``--json``.
 
-    With its events it is at most a thousand of them, from the one after ``?after=N``.
+    The events of a job are at most a thousand, from the one after ``?after=N``.
     """
 
     async def get(self, name: str | None = None, events: str | None = None) -> None:
