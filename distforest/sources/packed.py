@@ -120,7 +120,7 @@ def _marks(attributes: Mapping[str, object], name: str, dtype: np.dtype[np.gener
     value = attributes.get(name)
     given = value if isinstance(value, list) else [value] * (value is not None)
     try:
-        numbers = [_float_of(one) if isinstance(one, str) else one for one in given]
+        numbers: list[Any] = [_float_of(one) if isinstance(one, str) else one for one in given]
         floats = np.array(numbers, np.float64)
     except (ValueError, TypeError, struct.error) as error:  # also of base64
         raise InputError(f"attribute {name}: a number was expected, found {value!r}; {CURE}") from error
