@@ -151,7 +151,7 @@ def feature_blocks(
         texts = [at for at, (own, array) in rest.items() if own.kind == ColumnKind.NUMBER and is_text(array.type)]
         if texts:  # all columns of numbers at once, as a wide table has few rows in a block
             numbers, faults = cell_numbers(
-                FeatureColumn(""), pa.concat_arrays([plain(arrays[at]) for at in texts]), cells
+                FeatureColumn(""), pa.concat_arrays([texts_of(arrays[at]) for at in texts]), cells
             )
             if faults.first < 0:
                 block[:, texts] = numbers.reshape(len(texts), -1).T

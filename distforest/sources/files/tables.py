@@ -261,6 +261,8 @@ class ArrowTable(Table):
             if not schemas[-1].equals(schemas[0]):
                 expected = f"{file}: the columns of {PurePath(paths[0]).name} were expected"
                 raise InputError(f"{expected}, found others, or other types; ingest it by itself")
+        if not schemas:
+            raise InputError(f"{path}: {kind} files were expected in the folder, found none")
         schema = schemas[0]
         if not schema.names:
             raise InputError(f"{path}: columns were expected, found none")

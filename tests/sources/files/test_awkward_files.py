@@ -324,6 +324,7 @@ def test_digits_are_dates_where_the_column_is_named(tmp_path: Path) -> None:
         (TWO_FORMS, "seen=%d/%m/%Y", ["row 1, column 'seen'", "'%d/%m/%Y'", "'12/3"]),
         ("d,n\nred,1\n", "d=%Y", ["'%Y'", "'red'"]),
         ("d,n\n31.12.2022,1\n2023-02-28,1\n", "d=%d.%m.%Y", ["row 1, column 'd'", "'2023-02-28'"]),
+        ("d,n\n0001-01-01+1400,1\n", "d=%Y-%m-%d%z", ["'0001"]),
         (TWO_FORMS, "seem=%m/%d/%Y", ["'seem'", "'seen'"]),
         (TWO_FORMS, "%d/%m/%Y", ["date_format ", "'%d/%m/%Y'", "column"]),
         (TWO_FORMS, ["n=%d", "n=%m"], ["date_format: ", "column 'n'"]),
