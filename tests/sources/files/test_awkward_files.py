@@ -46,7 +46,6 @@ COLUMNS = {"size": [1.5, NAN, -2e5], "colour": ["red", 'light "blue"', "red"], "
 
 SQLITE = 'id,"the name",size\r\n1,"a ""b""",1.5\r\n2,,\r\n'
 R = '"","size","colour"\n"1",1.5,"red"\n"2",NA,NA\n"3",-2e+05,"blue"\n'
-COLUMNS_OF_R = {"size": [1.5, NAN, -2e5], "colour": ["red", NAN, "blue"], "ids": ["1", "2", "3"]}
 
 
 def csv_of(frame: pd.DataFrame, **options: Any) -> Callable[[Path], None]:
