@@ -126,7 +126,7 @@ class Table(ABC):
         raise InputError(f"{self.path}: the column {quoted(name)} was expected, for `{role}`, found {listed}")
 
     def positions(self, role: str, names: Sequence[str]) -> list[int]:
-        """The positions of columns, of which a string may name several, separated by commas; raises InputError."""
+        """Return the positions of columns; a string may name several, separated by commas. Raises InputError."""
         places = {name: place for place, name in enumerate(self.columns)}
         each = [own for name in names for own in ([name] if name in places else name.split(","))]
         return [places[name] if name in places else self.position(role, name) for name in each]
