@@ -99,7 +99,7 @@ def pairs_of_rows_at(
     address = rows_of_ids(rows)
     n_rows = int(open_matrix(address).shape[0])
     numbers = numbers_of_rows(address, n_rows, address)
-    cure = "" if numbers is None else "; write it as `ids` beside them does, such as 007 and not 7, or leave it out"
+    cure = "" if numbers is None else "; write it as `ids` beside them does, 007 and not 7, or leave this row out"
     pairs = pairs_of_rows_in(table, positions, numbers, n_rows, f", of {address}{cure}")
     return pairs, n_rows, {} if numbers is None else order_of_names([*numbers])
 
