@@ -15,7 +15,7 @@ from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import CHUNK_BYTES, open_array, row_blocks, rows_of, write_array
 from distforest.sources.binned import quantile_rows
 from distforest.sources.factors import Labels, ObservedDistances, names_of_classes
-from distforest.sources.files.ids import order_of_pairs_differs, told_of_named_order, told_of_square_order
+from distforest.sources.files.ids import told_of_named_order, told_of_square_order, warning_of_pair_order
 from distforest.sources.graph_distances import read_graph
 from distforest.sources.job_inputs import GivenKernel, JobInput, Role
 from distforest.sources.opening import open_matrix
@@ -197,7 +197,7 @@ def _warn_of_order(wanted: Sequence[JobInput], kind: TruthKind) -> None:
             warn_caller(f"DF005 {told}")
     rows = [one.address for one in wanted if one.role in of_rows]
     for one in wanted:
-        if told := next(filter(None, (order_of_pairs_differs(one.address, own) for own in rows)), ""):
+        if told := next(filter(None, (warning_of_pair_order(one.address, own) for own in rows)), ""):
             warn_caller(f"DF005 {told}")
         is_square = one.reading.symmetric or one.reading in {SIMILARITIES, DISSIMILARITIES}
         if is_square and (told := told_of_square_order(one.address)):

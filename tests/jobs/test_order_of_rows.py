@@ -18,7 +18,7 @@ from distforest import RFD, SMERF, Distances, Embedding, Labels, ObservedDistanc
 from distforest.errors import DistforestWarning
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
-from distforest.sources.files.ids import order_of_pairs_differs, told_of_named_order, told_of_square_order
+from distforest.sources.files.ids import told_of_named_order, told_of_square_order, warning_of_pair_order
 from distforest.sources.files.ingest import ingest
 from tests.messages import naming
 
@@ -171,7 +171,7 @@ def test_pairs_that_number_the_rows_of_a_table_in_another_order_are_told(names: 
                 found = [one for one in told_in(work) if one.startswith("DF005")]
                 assert len(found) == is_told
                 assert all(address in one and X in one for one in found)
-    assert order_of_pairs_differs("links.zarr/pairs", f"{fewer}/X") == ""
+    assert warning_of_pair_order("links.zarr/pairs", f"{fewer}/X") == ""
 
 
 def test_what_a_table_calls_address_is_no_address() -> None:

@@ -189,7 +189,7 @@ def told_of_addresses(X: object, values: object) -> str:
     rows, other = address_of(X), values.address if isinstance(values, GivenTruth) else address_of(values)
     if other is None:
         return ""
-    of_both = (told_of_named_order([rows, other]) or order_of_pairs_differs(other, rows)) if rows else ""
+    of_both = (told_of_named_order([rows, other]) or warning_of_pair_order(other, rows)) if rows else ""
     return of_both or told_of_square_order(other)
 
 
@@ -237,7 +237,7 @@ def order_of_names(names: Sequence[str]) -> dict[str, dict[str, str]]:
     return {NAMED_ROWS: {what: sha256("\0".join(own).encode()).hexdigest() for what, own in each.items()}}
 
 
-def order_of_pairs_differs(pairs: str, rows: str) -> str:
+def warning_of_pair_order(pairs: str, rows: str) -> str:
     """Say that pairs, or a matrix of measured pairs, number the rows at an address in another order; else "".
 
     They do if `distforest.sources.files.ingest.ingest` has numbered them by the same names in another order.
