@@ -137,8 +137,9 @@ def stamp_of(dispatcher: Any, types: str = "") -> str:
 
     These are the contents of the files of the kernel and of all kernels that it calls, as they were when they were
     imported, the options of the compiler, the constants that the kernels read, which other files may define, and the
-    versions of what compiles. Of a function of kinds (`distforest.jit.dispatched`) they are the implementations for the
-    kinds of its own file, and for those that ``types`` names, the types of the arguments.
+    versions of what compiles. Of a function of kinds (`distforest.jit.dispatched`) they are the implementations in its
+    own file, and those elsewhere for the kinds that ``types`` names, the types of the arguments: which others there are
+    depends on what was imported.
     """
     versions = (sys.implementation.cache_tag, np.__version__, numba.__version__, llvmlite.__version__)
     options = (config.OPT, config.BOUNDSCHECK, config.DEBUGINFO_DEFAULT, config.LOOP_VECTORIZE, config.SLP_VECTORIZE)
@@ -158,7 +159,8 @@ def stamp_of(dispatcher: Any, types: str = "") -> str:
                 waiting.append(value)
             elif hasattr(value, "implementations"):
                 made_of.add((own[0], name, repr(getattr(value, "options", None))))
-                waiting += [made for kind, made in value.implementations.items() if _is_used(kind, value, types)]
+                each = value.implementations.items()
+                waiting += [made for kind, made in each if _is_used(kind, made, value, types)]
             elif hasattr(value, "source_stamp"):
                 made_of.add((own[0], name, value.source_stamp))
             elif isinstance(value, (bool, int, float, str, tuple, np.generic)):
@@ -168,8 +170,8 @@ def stamp_of(dispatcher: Any, types: str = "") -> str:
     return hashlib.sha256("\n".join(sorted(map(repr, made_of))).encode()).hexdigest()
 
 
-def _is_used(kind: type, of_kinds: object, types: str) -> bool:
-    return kind.__module__ == of_kinds.__module__ or f"{kind.__name__}(" in types
+def _is_used(kind: type, made: Callable[..., object], of_kinds: object, types: str) -> bool:
+    return made.__module__ == of_kinds.__module__ or f"{kind.__name__}(" in types
 
 
 def _globals_of(code: CodeType, names: dict[str, object]) -> Iterator[tuple[str, object]]:

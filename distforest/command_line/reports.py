@@ -11,6 +11,7 @@ import numpy as np
 from distforest.amounts import counted, in_bytes, value_in_words
 from distforest.forest.chosen_cut import ChosenCut
 from distforest.forest.merged_trees import merged_in_words
+from distforest.sources.files.ids import NAMED_ROWS
 from distforest.sources.row_kinds import input_in_words
 from distforest.sources.schema import DTYPES, ENCODINGS, Schema
 from distforest.sources.weights import OF_PAIRS
@@ -161,11 +162,11 @@ def ingested(target: str, written: Mapping[str, Ingested], attributes: Mapping[s
     lines = [("target", target)]
     columns = [column for array in written.values() for column in array.columns]
     for array in written.values():
-        told = {name: value for name, value in array.attributes.items() if name not in (DTYPES, ENCODINGS)}
+        told = {name: value for name, value in array.attributes.items() if name not in (DTYPES, ENCODINGS, NAMED_ROWS)}
         of_array = "".join(f", {name} {_in_short(value)}" for name, value in told.items())
         of_array = ", no feature_names" if array.name == "X" and not of_array else of_array
         lines.append(("array", f"{array.name} {array.dtype} {_in_shape(array.shape)}{of_array}"))
-    lines += [("attribute", f"{name} {_in_short(value)}") for name, value in attributes.items()]
+    lines += [("attribute", f"{name} {_in_short(value)}") for name, value in attributes.items() if name != NAMED_ROWS]
     answer: dict[str, object] = {"target": target, "arrays": arrays, "attributes": list(attributes)}
     if columns:
         answer["columns"] = [asdict(column) for column in columns]

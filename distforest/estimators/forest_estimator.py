@@ -380,10 +380,10 @@ class ForestEstimator(ReadsRows):
             forest = fit_here(bound, threads, watch, earlier)
             told = chosen.entry if chosen else {}
             self._set_forest(replace(forest, provenance={**forest.provenance, **told}))
-            stayed = Stayed.of(self.forest_.table.tree_size, self.forest_.leaves)
-            warnings = [stayed.told(bound.meaning.leaf)]
-            if 2 * n_roots_of(self.forest_.table.tree_size) > self.forest_.n_trees:
-                warnings.insert(0, told_of_roots(bound, Roots.of_forest(self.forest_)))
+            sizes = self.forest_.table.tree_size
+            are_roots = 2 * n_roots_of(sizes) > self.forest_.n_trees
+            of_roots = told_of_roots(bound, Roots.of_forest(self.forest_)) if are_roots else ""
+            warnings = [of_roots, Stayed.of(sizes, self.forest_.leaves).told(bound.meaning.leaf)]
         else:
             with tempfile.TemporaryDirectory(prefix="distforest-") as place:
                 from distforest.jobs.on_dask import OnDask  # noqa: PLC0415  (a fit in threads does without Dask)

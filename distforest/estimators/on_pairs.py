@@ -153,6 +153,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
             told_of_row_order(pairs, similar, "similar", "pairs"),
             told_of_row_order(pairs, pair_weight, "pair_weight", "pairs")
             or told_of_row_order(similar, pair_weight, "pair_weight", "similar"),
+            told_of_addresses(X, pairs),
             told_of_addresses(pairs, similar),
             told_of_addresses(pairs, pair_weight),
         )

@@ -63,7 +63,7 @@ from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy.callbacks import Lazy
 from distforest.sources.lazy.source import Objects, items_of
 from distforest.sources.opening import address_of, opened_array
-from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, read
+from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, check_shape, read
 from distforest.sources.row_kinds import Dense, Features, Kernel, RowKind, Several, is_built_in
 from distforest.sources.row_order import told_of_order
 from distforest.sources.sparse import SparseSource, read_sparse, with_own_distances
@@ -205,6 +205,8 @@ class OnSimilarities(OnRows):
             address = address_of(X)
             if warning := told_of_order(X, "X") or (address and told_of_square_order(address)):
                 warn_caller(f"DF005 {warning}")
+            if self.kind == "distance" and len(getattr(X, "shape", ())) == 1:
+                check_shape(X, DISSIMILARITIES)  # here, as scikit-learn takes it for features
         return self._training_matrix(self._rows(X, reset=reset), similarity)
 
     def _source(self, X: RowsLike) -> Source:

@@ -452,7 +452,8 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
                 found = " and ".join(f"{one.dtype} of shape {one.shape}" for one in pairs)
                 raise InputError(f"pairs: as many integers on the left as on the right were expected, found {found}")
             if len(side) and not 0 <= side.min() <= side.max() < n:
-                raise InputError(f"pairs: numbers of training rows from 0 to {n - 1} were expected, found {side.max()}")
+                found = side.min() if side.min() < 0 else side.max()
+                raise InputError(f"pairs: numbers of training rows from 0 to {n - 1} were expected, found {found}")
         if sides is None and y is None:
             return scoring.out_of_bag_distance(self.forest_, *(side.astype(np.int64) for side in pairs))[0]
         if sides not in (TWO, ONE) or y is None:

@@ -163,7 +163,7 @@ def _split_table(
         warn_caller(f"{source}: there is no header, so the parts get one, which counts the columns from 0")
     values: np.ndarray | None = None
     if division.by is None:
-        n_rows = sum(block.num_rows for block in table_blocks(table))
+        n_rows = sum(len(array) for _, array in table.values(0))
     else:
         values = np.array(texts_in(table, "stratify" if division.stratify else "group", division.by))
         n_rows = len(values)

@@ -176,9 +176,11 @@ def _judge_of_rows(forest: Forest, truth: Truth) -> tuple[Judge, str]:
         ), "share of rows misclassified"
     if truth.kind is TruthKind.DIFFERENCES:
         return lambda said, known: float(np.abs(said - truth.values[known]).mean()), "mean absolute error of targets"
-    return lambda said, known: float(np.sqrt(np.mean((said - truth.values[known]) ** 2))), (
-        f"root mean squared error of {learned}"
-    )
+    return lambda said, known: _root_mean_square(said - truth.values[known]), f"root mean squared error of {learned}"
+
+
+def _root_mean_square(errors: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(errors**2)))
 
 
 # --- pairs ------------------------------------------------------------------------------------------------
@@ -214,9 +216,7 @@ def _judge_of_pairs(forest: Forest, truth: Truth, left: Ints, right: Ints) -> tu
     """How distances are judged, and by what measure."""
     learned, true = forest.meaning.leaf.learned, truth.distances(left, right)
     if truth.kind is TruthKind.DISTANCES and learned is TruthKind.DISTANCES:
-        return lambda found, known: float(np.sqrt(np.mean((found - true[known]) ** 2))), (
-            "root mean squared error of distances"
-        )
+        return lambda found, known: _root_mean_square(found - true[known]), "root mean squared error of distances"
     if truth.kind is not TruthKind.LABELS:
         raise InputError(f"truth: labels were expected for a forest that was taught {learned}, found {truth.kind}")
     if isinstance(forest.meaning.leaf, KeepsVotes):

@@ -1,7 +1,8 @@
-"""Columns of AnnData, each a group of two arrays: what is missing in one of them, only the other one or a code says."""
+"""Columns of AnnData, groups of two arrays: one says what is missing in the other, or what its codes mean."""
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from distforest.sources.guarded import ZarrArray
 
-CODE_ARRAY, VALUE_ARRAY, MASK_ARRAY = "codes", "values", "mask"
+CODE_ARRAY, CATEGORY_ARRAY, VALUE_ARRAY, MASK_ARRAY = "codes", "categories", "values", "mask"
 """Arrays of a column: codes of its categories, -1 for a missing one; or values, and which of them are missing."""
 
 
@@ -34,8 +35,15 @@ class WithoutMissing(LastStep):
         return chunk_data
 
 
-def without_missing(address: str, array: ZarrArray, group: zarr.Group) -> ZarrArray:
+def is_categorical(group: zarr.Group) -> bool:
+    """Whether a group is a column of categories of AnnData."""
+    return group.attrs.get("encoding-type") == "categorical" and isinstance(group.get(CODE_ARRAY), zarr.Array)
+
+
+def without_missing(address: str, array: ZarrArray, group: zarr.Group, categories: list[object]) -> ZarrArray:
     """An array of a group; if the group is a column of AnnData, one that refuses what is missing in it.
+
+    Codes get the ``categories``, if there are any, as the attribute that names classes.
 
     Raises
     ------
@@ -44,7 +52,10 @@ def without_missing(address: str, array: ZarrArray, group: zarr.Group) -> ZarrAr
     """
     name, kind = address.rstrip("/").rpartition("/")[2], str(group.attrs.get("encoding-type", ""))
     if name == CODE_ARRAY and kind == "categorical" and array.dtype.kind == "i":
-        return with_last_step(array, WithoutMissing(address))
+        metadata = copy.copy(array.metadata)
+        named = {"classes": categories} if categories else {}
+        object.__setattr__(metadata, "attributes", {**metadata.attributes, **named})
+        return with_last_step(array, WithoutMissing(address), metadata)
     mask = group.get(MASK_ARRAY) if name == VALUE_ARRAY and kind.startswith("nullable-") else None
     if isinstance(mask, zarr.Array) and (n_missing := int(np.count_nonzero(mask[...]))):
         found = f"found {n_missing:,} that the mask beside it marks as missing"

@@ -19,7 +19,13 @@ from zarr.storage import FsspecStore
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.jit import borrowing
-from distforest.sources.anndata_columns import CODE_ARRAY, VALUE_ARRAY, without_missing
+from distforest.sources.anndata_columns import (
+    CATEGORY_ARRAY,
+    CODE_ARRAY,
+    VALUE_ARRAY,
+    is_categorical,
+    without_missing,
+)
 from distforest.sources.given import is_stored
 from distforest.sources.guarded import RegularStore, guarded
 from distforest.sources.packed import array_of_values
@@ -250,6 +256,8 @@ def array_at(address: str, node: ZarrArray | zarr.Group) -> ZarrArray:
     if is_sparse_group(node):
         where = "which only a given similarity matrix, a graph, observed distances, features, and queries may be"
         raise InputError(f"{address}: a dense Zarr array was expected, found a sparse matrix, {where}")
+    if isinstance(node, zarr.Group) and is_categorical(node):
+        address, node = f"{address.rstrip('/')}/{CODE_ARRAY}", node[CODE_ARRAY]
     if isinstance(node, zarr.Group):
         inside = ", ".join(sorted(node.array_keys())) or "no array"
         raise InputError(f"{address}: a Zarr array was expected, found a group with {inside}; name one of them")
@@ -263,7 +271,12 @@ def array_at(address: str, node: ZarrArray | zarr.Group) -> ZarrArray:
         beside = open_node(group)
     except InputError:
         return array
-    return without_missing(address, array, beside) if isinstance(beside, zarr.Group) else array
+    if not isinstance(beside, zarr.Group):
+        return array
+    names, categories = beside.get(CATEGORY_ARRAY) if is_categorical(beside) else None, list[object]()
+    if isinstance(names, zarr.Array):
+        categories = np.asarray(array_at(f"{group}/{CATEGORY_ARRAY}", names)[...]).tolist()
+    return without_missing(address, array, beside, categories)
 
 
 def release_pages(array: np.ndarray) -> None:

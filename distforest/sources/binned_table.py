@@ -27,7 +27,7 @@ class TableFiles(NamedTuple):
 
 @dataclass(frozen=True)
 class CategoryColumns:
-    """The columns of categories among all columns, of which the others have no meaning.
+    """The columns of categories, read by their positions among all columns; other columns must not be read.
 
     Attributes
     ----------

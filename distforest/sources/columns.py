@@ -60,7 +60,7 @@ class TableColumns:
 
     @classmethod
     def of_frame(cls, frame: object) -> TableColumns | None:
-        """Take a data frame of any library that narwhals knows apart; None for another object.
+        """Split a data frame of any library that narwhals supports into its columns; return None for another object.
 
         Raises
         ------

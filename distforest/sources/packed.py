@@ -120,14 +120,16 @@ def _marks(attributes: Mapping[str, object], name: str, dtype: np.dtype[np.gener
     value = attributes.get(name)
     given = value if isinstance(value, list) else [value] * (value is not None)
     try:
-        numbers = np.array([_float_of(one) if isinstance(one, str) else one for one in given], np.float64)
+        numbers: list[Any] = [_float_of(one) if isinstance(one, str) else one for one in given]
+        floats = np.array(numbers, np.float64)
     except (ValueError, TypeError, struct.error) as error:  # also of base64
         raise InputError(f"attribute {name}: a number was expected, found {value!r}; {CURE}") from error
-    if dtype.kind != "f":  # others are in no entry
+    if dtype.kind != "f":  # others are in no entry; float64 has not all of int64
         least, most = np.iinfo(dtype).min, np.iinfo(dtype).max  # type: ignore[type-var]
-        return [dtype.type(int(one)) for one in numbers if one == np.rint(one) and least <= int(one) <= most]
+        whole = [int(one) for one, own in zip(numbers, floats, strict=True) if np.isfinite(own) and own == np.rint(own)]
+        return [dtype.type(one) for one in whole if least <= one <= most]
     with np.errstate(over="ignore"):
-        return list(numbers.astype(dtype))
+        return list(floats.astype(dtype))
 
 
 def _float_of(text: str) -> float:

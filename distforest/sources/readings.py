@@ -414,7 +414,7 @@ def check_shape(values: Shaped, reading: Reading) -> None:
         return
     if len(values.shape) != 2:
         cure = ". Reshape your data: X.reshape(-1, 1) if it has one feature, X.reshape(1, -1) if it has one sample"
-        if reading.symmetric and len(values.shape) == 1:
+        if (reading.symmetric or reading is DISSIMILARITIES) and len(values.shape) == 1:
             cure = "; give scipy.spatial.distance.squareform(d) if it holds each pair once, as pdist gives them"
         raise InputError(f"{reading.name}: a 2-D matrix was expected, found shape {tuple(values.shape)}{cure}")
     if 0 in values.shape:

@@ -1,4 +1,4 @@
-"""The order of rows in tables of pandas, which are paired by their places: the same names in another order are told."""
+"""The order of rows in pandas tables: rows are paired by position, so the same names in another order are reported."""
 
 from __future__ import annotations
 

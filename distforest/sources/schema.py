@@ -302,10 +302,6 @@ class Schema:
         entry = provenance.get("features")
         return None if entry is None else cls.of_entry(entry, len(entry["names"]))
 
-    def with_columns(self, columns: Mapping[str, FeatureColumn]) -> Schema:
-        """The same columns, but those of ``columns``, by name, in place of theirs."""
-        return Schema(tuple(columns.get(column.name, column) for column in self.columns))
-
     def without_names(self) -> Schema:
         """The same columns with the names of `unnamed`."""
         return Schema(tuple(replace(column, name=f"x{place}") for place, column in enumerate(self.columns)))

@@ -15,7 +15,7 @@ from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import CHUNK_BYTES, open_array, row_blocks, rows_of, write_array
 from distforest.sources.binned import quantile_rows
 from distforest.sources.factors import Labels, ObservedDistances, names_of_classes
-from distforest.sources.files.ids import told_of_named_order, told_of_square_order
+from distforest.sources.files.ids import told_of_named_order, told_of_square_order, warning_of_pair_order
 from distforest.sources.graph_distances import read_graph
 from distforest.sources.job_inputs import GivenKernel, JobInput, Role
 from distforest.sources.opening import open_matrix
@@ -80,6 +80,8 @@ class StagingPlace:
     def observed(self, store: SparseStore) -> str:
         """Write distances with NaN for each pair that is not stored into the job's folder; returns their address."""
         group, given = f"{self.folder}/{STAGED_INPUTS}", ObservedDistances(store.whole())
+        with naming(store.address, store.address):
+            given.check_equal_objects()
         Folder(f"{group}/observed").remove()  # left by an interrupted run
         n, step = len(given), rows_of(CHUNK_BYTES, given.shape, given.dtype)
         blocks = (given.rows(first, min(first + step, n)) for first in range(0, n, step))
@@ -187,13 +189,16 @@ def stage_arrays(wanted: Sequence[JobInput], kind: TruthKind, place: StagingPlac
 
 
 def _warn_of_order(wanted: Sequence[JobInput], kind: TruthKind) -> None:
-    """Warn of rows that have the same names in another order."""
+    """Warn of rows or pairs, and of columns of a matrix of pairs, that have the same names in another order."""
     of_pairs = {Role.PAIRS, Role.PAIR_WEIGHT, *((Role.TRUTH,) if kind == TruthKind.LINKS else ())}
     of_rows = set(Role) - of_pairs - {Role.COSTS, Role.FEATURE_WEIGHTS}
     for roles in (of_rows, of_pairs):
         if told := told_of_named_order([one.address for one in wanted if one.role in roles]):
             warn_caller(f"DF005 {told}")
+    rows = [one.address for one in wanted if one.role in of_rows]
     for one in wanted:
+        if told := next(filter(None, (warning_of_pair_order(one.address, own) for own in rows)), ""):
+            warn_caller(f"DF005 {told}")
         is_square = one.reading.symmetric or one.reading in {SIMILARITIES, DISSIMILARITIES}
         if is_square and (told := told_of_square_order(one.address)):
             warn_caller(f"DF005 {told}")

@@ -103,7 +103,8 @@ def test_pairs_out_of_bag_are_judged_by_the_trees_that_drew_neither() -> None:
     assert np.isnan(SMERF(2, bootstrap=False).fit(X, Graph(A)).oob_distance([0], [1])).all()
     for pairs, named in (
         (([0], [N]), (N - 1, N)),
-        (([-1], [0]), (N - 1, -1)),
+        (([-1], [0]), (N - 1, "found -1")),
+        (([-1, 1], [0, 0]), (N - 1, "found -1")),
         (([0], [1, 2]), ("int64", (1,), (2,))),
         (([0.5], [1.0]), ("float64",)),
     ):

@@ -6,8 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
+import zarr
+from scipy.spatial.distance import pdist
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_wine
 from sklearn.metrics import r2_score
@@ -37,6 +40,14 @@ from tests.estimators.told import told_by
 from tests.messages import naming
 from tests.reference import naive_missing
 from tests.reference.naive_simforest import with_means
+
+
+@pytest.mark.parametrize("estimator", [SimForestClassifier, SimForestRegressor, SimForestOutlier])
+def test_condensed_distances_are_refused_with_their_cure(estimator: Any, tmp_path: Path) -> None:
+    stored = zarr.create_array(str(tmp_path / "d"), data=pdist(POINTS))
+    for condensed in (pdist(POINTS), pd.Series(pdist(POINTS)), stored, str(tmp_path / "d")):
+        with pytest.raises(InputError, match=naming("squareform(d)", (len(pdist(POINTS)),))):
+            estimator(kind="distance").fit(condensed, TARGETS > 0)
 
 
 @pytest.mark.parametrize("similarity", ["linear", "cosine", "rbf", "manhattan"])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from sklearn.model_selection import train_test_split
 
@@ -15,6 +17,7 @@ from distforest.evaluation.splits import Division, split
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.files.ids import names_of_rows
 from distforest.sources.files.ingest import ingest
+from distforest.sources.files.tables import CsvTable
 from distforest.sources.files.text_options import TextOptions
 from tests.messages import naming
 from tests.service.command_line import run
@@ -57,6 +60,18 @@ def test_every_row_is_in_one_part_in_its_order(source: str, suffix: str, home: P
     pd.testing.assert_frame_equal(both, FRAME, check_dtype=False)
     assert list(train["name"]) == [f"00{k}" for k in sorted(kept)]
     assert sorted(own.name for own in home.iterdir() if own.name.endswith(".job")) == []
+
+
+def test_rows_are_counted_by_one_column(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, read_columns = CsvTable.batches, []
+
+    def batches(table: CsvTable, positions: Sequence[int]) -> Iterator[list[pa.Array]]:
+        read_columns.append(list(positions))
+        return whole(table, positions)
+
+    monkeypatch.setattr(CsvTable, "batches", batches)
+    split("t.csv", Division(0.3, random_state=4), "a.csv", "b.csv")
+    assert read_columns == [[0], [0, 1, 2, 3]]
 
 
 def test_parts_are_separated_as_the_table_is(home: Path) -> None:

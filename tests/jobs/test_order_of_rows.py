@@ -14,11 +14,11 @@ import pandas as pd
 import pytest
 import zarr
 
-from distforest import RFD, SMERF, Distances, Embedding, Labels, SimForestClassifier, Targets
+from distforest import RFD, SMERF, Distances, Embedding, Labels, ObservedDistances, SimForestClassifier, Targets
 from distforest.errors import DistforestWarning
 from distforest.jobs.spec import Spec
 from distforest.jobs.staging import stage_inputs
-from distforest.sources.files.ids import told_of_named_order, told_of_square_order
+from distforest.sources.files.ids import told_of_named_order, told_of_square_order, warning_of_pair_order
 from distforest.sources.files.ingest import ingest
 from tests.messages import naming
 
@@ -142,6 +142,36 @@ def test_a_fit_tells_it_of_opened_arrays_and_of_named_truths() -> None:
         with pytest.warns(DistforestWarning, match=naming("a.zarr/X", truth.address)):
             SMERF(n_estimators=2).fit(f"{one}/X", truth)
     assert Labels(f"{other}/y")[1:].address is None
+
+
+@pytest.mark.parametrize("names", [TEXTS, NUMBERS], ids=["texts", "numbers"])
+def test_pairs_that_number_the_rows_of_a_table_in_another_order_are_told(names: Sequence[Any]) -> None:
+    one, other = (ingested(name, rows) for name, rows in (("a", table(names)), ("b", table(names).iloc[TURNED])))
+    fewer = ingested("c", table(names).iloc[:-1])
+    i, j = np.triu_indices(N, 1)
+    apart = np.abs(VALUES[i, 0] - VALUES[j, 0])
+    frame = pd.DataFrame({"i": np.array(names)[i], "j": np.array(names)[j], "apart": apart, "alike": apart < 1})
+    frame.to_csv("pairs.csv", index=False)
+    ingest("pairs.csv", "links.zarr", pairs=["i", "j"], rows=one, label="alike", drop=["apart"])
+    ingest("pairs.csv", "apart.zarr", pairs=["i", "j"], rows=one, value="apart", drop=["alike"])
+    links, few = ("links.zarr/pairs", "links.zarr/y"), {"n_estimators": 2, "random_state": 0}
+    observed = {"kind": "observed", "matrix": "apart.zarr"}
+    in_jobs = {"rfd": dict(zip(("pairs", "similar"), links, strict=True)), "smerf": {"distances": observed}}
+    for features, is_told in ((one, False), (other, True)):
+        X = f"{features}/X"
+        works: dict[str, list[Callable[[], object]]] = {
+            "links.zarr/pairs": [partial(RFD(**few).fit_pairs, X, *links)],
+            "apart.zarr": [partial(SMERF(**few).fit, X, ObservedDistances("apart.zarr"))],
+        }
+        for own, (method, given) in zip(works.values(), in_jobs.items(), strict=True):
+            spec = {"format": 1, "method": method, "output": "f.zarr", "input": {"features": X, **given}}
+            own.append(partial(stage_inputs, Spec.from_dict(spec), "job"))
+        for address, each in works.items():
+            for work in each:
+                found = [one for one in told_in(work) if one.startswith("DF005")]
+                assert len(found) == is_told
+                assert all(address in one and X in one for one in found)
+    assert warning_of_pair_order("links.zarr/pairs", f"{fewer}/X") == ""
 
 
 def test_what_a_table_calls_address_is_no_address() -> None:

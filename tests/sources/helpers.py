@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import pdist, squareform
 
 from distforest.errors import DistforestWarning
 from distforest.jobs.spec import Spec
@@ -46,14 +45,3 @@ def whole(source: Source) -> np.ndarray:
     """All values of a source."""
     rows, columns = (np.arange(size, dtype=np.int32) for size in source.shape)
     return source.block(rows, columns)
-
-
-def with_zeros(matrix: np.ndarray, share: float) -> np.ndarray:
-    """A symmetric matrix of which about a share of pairs is 0."""
-    holes = np.triu(np.random.default_rng(0).random(matrix.shape) < share, 1)
-    return np.where(holes | holes.T, matrix.dtype.type(0), matrix)
-
-
-def scaled_distances(rows: np.ndarray, metric: str = "euclidean") -> np.ndarray:
-    """Distances of rows whose columns have mean 0 and variance 1."""
-    return squareform(pdist((rows - rows.mean(axis=0)) / rows.std(axis=0), metric))

@@ -10,9 +10,12 @@ import zarr
 
 from distforest import SimForestClassifier, SimForestRegressor
 from distforest.errors import InputError
+from distforest.jobs.preview import preview
+from distforest.jobs.staging import stage_inputs
 from distforest.sources.arrays import open_array
 from distforest.sources.guarded import DamagedChunkError
 from tests.messages import naming
+from tests.sources.helpers import job_spec, write_arrays
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,6 +46,23 @@ def test_codes_of_missing_categories_are_refused(zarr_format: int, tmp_path: Pat
     other = f"{column(tmp_path / 'other', 'dataframe', zarr_format, codes=codes, level=codes)}"
     assert forest.fit(X, f"{other}/codes").forest_.meaning.classes == [-1, 0, 1]  # of no column of categories
     assert open_array(f"{other}/level")[41] == -1
+
+
+@pytest.mark.filterwarnings("ignore:The data type")  # strings of one width in Zarr format 3
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_categories_name_the_labels(zarr_format: int, tmp_path: Path) -> None:
+    codes, names = (X[:, 0] > 0).astype(np.int8), np.array(["T cell", "B cell"])
+    address = column(tmp_path / "cells", "categorical", zarr_format, codes=codes, categories=names)
+    forest = SimForestClassifier("rbf", n_estimators=2, random_state=0)
+    expected = forest.fit(X, codes).predict(X)
+    for labels in (address, f"{address}/codes"):
+        np.testing.assert_array_equal(forest.fit(X, labels).predict(X), names[expected])
+        with pytest.raises(InputError, match=naming("T cell")):
+            SimForestRegressor("rbf", n_estimators=2).fit(X, labels)
+    features = write_arrays(str(tmp_path / "rows.zarr"), X=X)
+    spec = job_spec(tmp_path, "smerf", features=f"{features}/X", distances={"kind": "labels", "values": address})
+    preview(spec)
+    assert stage_inputs(spec, str(tmp_path / "job")).classes == ["T cell", "B cell"]
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])

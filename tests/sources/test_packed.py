@@ -73,6 +73,12 @@ def test_shards_and_single_bytes_are_unpacked(tmp_path: Path) -> None:
         np.testing.assert_array_equal(array[3:5], expected[3:5])
 
 
+@pytest.mark.parametrize(("dtype", "mark"), [(np.int64, 2**63 - 1), (np.int64, -(2**63)), (np.uint64, 2**64 - 1)])
+def test_a_mark_that_is_no_number_of_float64_is_found(dtype: Any, mark: int, tmp_path: Path) -> None:
+    address = array_at(tmp_path / "X.zarr", np.array([1, mark, 3], dtype), {"_FillValue": mark})
+    np.testing.assert_array_equal(open_array(address)[...], [1.0, np.nan, 3.0])
+
+
 def test_marks_become_nan_in_whatever_form_they_are_stated(tmp_path: Path) -> None:
     values = np.where(np.isnan(VALUES), 1e20, VALUES)
     packed = base64.b64encode(struct.pack("<d", 1e20)).decode()  # xarray in Zarr format 3

@@ -107,9 +107,9 @@ def _date(text: str | None, date_format: str) -> datetime | None:
     """A date in a given form; None for any other text. Arrow's own parser takes 31 February for 2 March."""
     try:
         date = datetime.strptime(text or "", date_format)
-    except ValueError:
+        return date.astimezone(UTC).replace(tzinfo=None) if date.tzinfo else date
+    except (ValueError, OverflowError):  # the first or the last day of all may be none in UTC
         return None
-    return date.astimezone(UTC).replace(tzinfo=None) if date.tzinfo else date
 
 
 def _iso(text: str | None) -> np.datetime64:

@@ -28,20 +28,6 @@ TABLES = ("csv", "parquet", "arrow")
 """Formats of tables whose columns have names."""
 
 
-def is_file_of_data(address: str) -> bool:
-    """Whether an address is that of a local file that becomes arrays, by its suffix, or of a folder of tables.
-
-    Examples
-    --------
-    >>> [is_file_of_data(address) for address in ("new.csv.gz", "new.npy", "job.toml", "s3://b/new.csv")]
-    [True, True, False, False]
-    """
-    if "://" in address:
-        return False
-    path = Path(address)
-    return (kind_of_folder(address) if path.is_dir() else kind_by_suffix(path)) is not None
-
-
 def is_file_of_rows(address: str) -> bool:
     """Whether an address is that of a table or a libsvm file, by its suffix or, of a folder, by the files in it.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,9 @@ IDS = "ids"
 
 OBJECTS = "objects"
 """The array of a group that holds the objects, texts, of which a function tells the similarity."""
+
+NAMED_ROWS = "named"
+"""The attribute of pairs that says by which names, in which order, they number rows."""
 
 TEXT_ENCODING = "encoding"
 """The attribute of an array of names that are texts."""
@@ -128,8 +132,13 @@ def read_ids(address: str) -> np.ndarray:
     array = open_array(ids)
     if array.dtype.kind in "iu" and len(array.shape) == 1:
         return np.asarray(array[...])
-    attributes = dict(array.attrs)
-    return np.array([name for _, block in row_blocks(array) for name in names_of_rows(block, attributes)], np.str_)
+    return np.array(names_at(ids), np.str_)
+
+
+def names_at(ids: str) -> list[str]:
+    """The names of rows in the array at an address of `ids_beside`; raises InputError as `names_of_rows`."""
+    array = open_array(ids)
+    return [name for _, block in row_blocks(array) for name in names_of_rows(block, dict(array.attrs))]
 
 
 def refuse_text_as_bytes(address: str, array: object) -> None:
@@ -173,11 +182,15 @@ def arrays_in(group: str) -> list[object]:
 
 
 def told_of_addresses(X: object, values: object) -> str:
-    """Where rows at the addresses of ``X`` and ``values`` have the same names in another order; else ""."""
+    """Where rows at the addresses of ``X`` and ``values`` have the same names in another order; else "".
+
+    ``values`` may number the rows of ``X`` by their names, and its own columns may be in another order than its rows.
+    """
     rows, other = address_of(X), values.address if isinstance(values, GivenTruth) else address_of(values)
     if other is None:
         return ""
-    return (told_of_named_order([rows, other]) if rows else "") or told_of_square_order(other)
+    of_both = (told_of_named_order([rows, other]) or warning_of_pair_order(other, rows)) if rows else ""
+    return of_both or told_of_square_order(other)
 
 
 def told_of_named_order(addresses: Sequence[str]) -> str:
@@ -211,14 +224,43 @@ def told_of_named_order(addresses: Sequence[str]) -> str:
     return ""
 
 
+def order_of_names(names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """An attribute of pairs that were named: digests of the names of rows, in their order and sorted.
+
+    Examples
+    --------
+    >>> one, other = (order_of_names(names)["named"] for names in (["fern", "moss"], ["moss", "fern"]))
+    >>> one["order"] == other["order"], one["names"] == other["names"]
+    (False, True)
+    """
+    each = {"order": names, "names": sorted(names)}
+    return {NAMED_ROWS: {what: sha256("\0".join(own).encode()).hexdigest() for what, own in each.items()}}
+
+
+def warning_of_pair_order(pairs: str, rows: str) -> str:
+    """Say that pairs, or a matrix of measured pairs, number the rows at an address in another order; else "".
+
+    They do if `distforest.sources.files.ingest.ingest` has numbered them by the same names in another order.
+    """
+    group, _, name = pairs.rstrip("/").rpartition("/")
+    is_array = bool(group) and name in arrays_in(group)
+    given = (open_array(pairs).attrs if is_array else attributes_of(pairs)).get(NAMED_ROWS)
+    if not isinstance(given, dict) or (ids := ids_beside(rows)) is None:
+        return ""
+    own = order_of_names(names_at(ids))[NAMED_ROWS]
+    if own["names"] != given.get("names") or own["order"] == given.get("order"):
+        return ""
+    found = f"{pairs} numbers rows by the names of {rows}, but in another order"
+    return f"{found}; `distforest ingest --rows {rows}` numbers them in this one"
+
+
 def told_of_square_order(address: str) -> str:
     """Where the rows and the columns of a matrix of pairs of objects have the same names in another order; else ""."""
     ids = ids_beside(address)
     columns = open_array(address).attrs.get(NAMES) if ids else None
     if ids is None or not isinstance(columns, list):
         return ""
-    names = open_array(ids)
-    rows = names_of_rows(np.asarray(names[...]), dict(names.attrs))
+    rows = names_at(ids)
     if rows == columns or sorted(rows) != sorted(map(str, columns)):
         return ""
     place = next(place for place, (row, column) in enumerate(zip(rows, columns, strict=True)) if row != column)

@@ -286,8 +286,8 @@ def _read(
     roles, cells = Roles.of(table, options.roles), table.cells
     if roles.value is None:
         return arrays_of_table(table, roles, cells, block_bytes, options.roles.rows), {}
-    pairs, n_rows = pairs_of_rows_at(table, roles.pairs, str(options.roles.rows))
+    pairs, n_rows, order = pairs_of_rows_at(table, roles.pairs, str(options.roles.rows))
     values = numbers_in(table, "value", table.columns[roles.value], cells, with_missing=True)
     parts, attributes = csr_arrays(matrix_of_measured(table, pairs, values, n_rows))
     first, *others = (held_array(name, part) for name, part in parts.items())
-    return [replace(first, warning=roles.told), *others], attributes
+    return [replace(first, warning=roles.told), *others], {**attributes, **order}

@@ -9,10 +9,9 @@ import scipy
 
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
-from distforest.sources.arrays import open_array, row_blocks
 from distforest.sources.files.bounds import quoted
 from distforest.sources.files.cells import texts_of
-from distforest.sources.files.ids import WHOLE, ids_beside, names_of_rows, rows_of_ids
+from distforest.sources.files.ids import WHOLE, ids_beside, names_at, order_of_names, rows_of_ids
 from distforest.sources.opening import open_matrix
 
 if TYPE_CHECKING:
@@ -41,9 +40,7 @@ def numbers_of_rows(address: str, n_rows: int, called: str) -> dict[str, int] | 
     ids = ids_beside(address, n_rows)
     if ids is None:
         return None
-    array = open_array(ids)
-    names = (name for _, block in row_blocks(array) for name in names_of_rows(block, dict(array.attrs)))
-    numbers = {name: number for number, name in enumerate(names)}
+    numbers = {name: number for number, name in enumerate(names_at(ids))}
     if len(numbers) < n_rows:
         n_twice = counted(n_rows - len(numbers), "row")
         raise InputError(f"{called}: pairs of names need names that differ, found {n_twice} named as another")
@@ -92,13 +89,19 @@ def pairs_of_rows_in(
     return np.concatenate(blocks)
 
 
-def pairs_of_rows_at(table: Table, positions: Sequence[int], rows: str) -> tuple[NDArray[np.int64], int]:
-    """Read pairs of the rows at an address, by their names if they have any; returns also how many rows there are."""
+def pairs_of_rows_at(
+    table: Table, positions: Sequence[int], rows: str
+) -> tuple[NDArray[np.int64], int, dict[str, dict[str, str]]]:
+    """Read pairs of the rows at an address, by their names if they have any.
+
+    Returns also how many rows there are, and `order_of_names`, empty if they have none.
+    """
     address = rows_of_ids(rows)
     n_rows = int(open_matrix(address).shape[0])
     numbers = numbers_of_rows(address, n_rows, address)
-    cure = "" if numbers is None else "; write it as `ids` beside them does, such as 007 and not 7, or leave it out"
-    return pairs_of_rows_in(table, positions, numbers, n_rows, f", of {address}{cure}"), n_rows
+    cure = "" if numbers is None else "; write it as `ids` beside them does, 007 and not 7, or leave this row out"
+    pairs = pairs_of_rows_in(table, positions, numbers, n_rows, f", of {address}{cure}")
+    return pairs, n_rows, {} if numbers is None else order_of_names([*numbers])
 
 
 def row_of(text: str | None, numbers: Mapping[str, int] | None, n_rows: int | None) -> int | None:

@@ -115,7 +115,7 @@ def open_queries(source: str, wanted: ReadColumns, options: QueryOptions) -> Que
         names = [table.columns[place] for place in positions]
         if len(names) != wanted.n_features:
             shown = ", ".join(map(quoted, names[:COLUMNS_TOLD])) + (", ..." if names[COLUMNS_TOLD:] else "")
-            cure = "name what is none of them with `drop`, `keep` or `id`"
+            cure = "name the other columns with `drop`, `keep` or `id`"
             expected = f"{counted(wanted.n_features, 'feature')} were expected, by the order of the columns"
             raise InputError(f"{table.path}: {expected}, found {len(names):,} ({shown}); {cure}")
         schema = Schema.of_names(names)

@@ -120,7 +120,7 @@ class Roles:
 
 
 def _check_pairs(table: Table, pairs: Sequence[int], options: RoleOptions) -> None:
-    """Refuse pairs that are not of two columns, and what is of pairs without them; raises InputError."""
+    """Check that pairs have two columns, and that options of pairs have pairs; raises InputError."""
     if pairs and len(set(pairs)) != 2:
         raise InputError(f"{table.path}: the names of two columns were expected as `pairs`, found {len(set(pairs))}")
     if options.rows is not None and not pairs:

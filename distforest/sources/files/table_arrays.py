@@ -23,7 +23,6 @@ from distforest.sources.files.ids import (
     OBJECTS,
     TEXT_ENCODING,
     WHOLE,
-    ids_beside,
     packed_names,
     rows_of_ids,
 )
@@ -116,13 +115,13 @@ def _features_of(table: Table, roles: Roles, cells: CellFormat, block_bytes: int
 
 def _pairs_of(table: Table, roles: Roles, rows: str | None) -> PlannedArray:
     """``pairs``: row numbers, int64 of shape (n, 2), of rows that are named or numbered in two columns."""
+    order = dict[str, dict[str, str]]()
     if rows is None:
         told, cure = "by number, from 0", "; if these are names, give `rows`, the address of the rows that have them"
         pairs = pairs_of_rows_in(table, roles.pairs, None, None, cure)
     else:
-        address = rows_of_ids(rows)
-        pairs, n_rows = pairs_of_rows_at(table, roles.pairs, rows)
-        told = f"of {address}, {'by number, from 0' if ids_beside(address, n_rows) is None else 'by name'}"
+        pairs, _, order = pairs_of_rows_at(table, roles.pairs, rows)
+        told = f"of {rows_of_ids(rows)}, {'by name' if order else 'by number, from 0'}"
     if roles.label is not None:
         for first, [left, right] in table.blocks(roles.pairs, PAIRS_READ):
             names = texts_of(right)
@@ -130,7 +129,8 @@ def _pairs_of(table: Table, roles: Roles, rows: str | None) -> PlannedArray:
                 place = pc.index(own, True).as_py()
                 found = f"found {quoted(str(names[place]))} twice; leave this row out"
                 raise InputError(f"{table.place(first + place)}: links of two rows were expected, {found}")
-    attributes: dict[str, JSON] = {"columns": [table.columns[position] for position in roles.pairs], "rows": told}
+    columns: list[JSON] = [table.columns[position] for position in roles.pairs]
+    attributes: dict[str, JSON] = {"columns": columns, "rows": told, **order}
     return PlannedArray("pairs", pairs.shape, pairs.dtype, lambda: [pairs], attributes, roles.told)
 
 
@@ -151,7 +151,7 @@ def feature_blocks(
         texts = [at for at, (own, array) in rest.items() if own.kind == ColumnKind.NUMBER and is_text(array.type)]
         if texts:  # all columns of numbers at once, as a wide table has few rows in a block
             numbers, faults = cell_numbers(
-                FeatureColumn(""), pa.concat_arrays([plain(arrays[at]) for at in texts]), cells
+                FeatureColumn(""), pa.concat_arrays([texts_of(arrays[at]) for at in texts]), cells
             )
             if faults.first < 0:
                 block[:, texts] = numbers.reshape(len(texts), -1).T

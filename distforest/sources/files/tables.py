@@ -126,7 +126,7 @@ class Table(ABC):
         raise InputError(f"{self.path}: the column {quoted(name)} was expected, for `{role}`, found {listed}")
 
     def positions(self, role: str, names: Sequence[str]) -> list[int]:
-        """The positions of columns, of which a string may name several, separated by commas; raises InputError."""
+        """Return the positions of columns; a string may name several, separated by commas. Raises InputError."""
         places = {name: place for place, name in enumerate(self.columns)}
         each = [own for name in names for own in ([name] if name in places else name.split(","))]
         return [places[name] if name in places else self.position(role, name) for name in each]
@@ -261,6 +261,8 @@ class ArrowTable(Table):
             if not schemas[-1].equals(schemas[0]):
                 expected = f"{file}: the columns of {PurePath(paths[0]).name} were expected"
                 raise InputError(f"{expected}, found others, or other types; ingest it by itself")
+        if not schemas:
+            raise InputError(f"{path}: {kind} files were expected in the folder, found none")
         schema = schemas[0]
         if not schema.names:
             raise InputError(f"{path}: columns were expected, found none")

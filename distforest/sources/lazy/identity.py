@@ -11,7 +11,7 @@ import itertools
 import operator
 import struct
 from pathlib import PurePath
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType, NoneType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -120,6 +120,10 @@ def signature(function: UserFunction, *, strict: bool = True) -> dict[str, str |
     return {"function": name, "version": _version(name.partition(":")[0]), "sha256": sha256}
 
 
+_IMMUTABLE = (str, bytes, int, float, complex, tuple, frozenset, np.generic, NoneType)
+"""The types of the attributes of a class that its identity counts."""
+
+
 class _Content:
     """Reads code and state as bytes, without memory addresses and the order of sets and dicts."""
 
@@ -164,7 +168,7 @@ class _Content:
             return each(one.func), each(one.args), each(one.keywords)
         if hasattr(one, "__wrapped__"):
             inner, kind = self.read(one.__wrapped__), type(one)
-            is_python = isinstance(kind.__dict__.get("__call__"), FunctionType)
+            is_python = isinstance(getattr(kind, "__call__", None), FunctionType)  # noqa: B004  (it may be inherited)
             if not is_python or kind.__module__.startswith("distforest."):  # an adapter, which changes no value
                 return (inner,)
             copied = {*functools.WRAPPER_ASSIGNMENTS, "__wrapped__"}
@@ -185,13 +189,14 @@ class _Content:
         return parts
 
     def _class(self, kind: type) -> Iterable[bytes]:
-        """Names of a class and its bases, the versions of their packages, and their methods."""
+        """Names of a class and its bases, the versions of their packages, their methods, and immutable attributes."""
         for one in kind.__mro__:
             yield f"{name_of(one)};{_version(one.__module__)};".encode()
             for name, member in sorted(vars(one).items()):
-                method = getattr(member, "__func__", member)
-                if isinstance(method, FunctionType):  # those of a dataclass hold markers of their own
-                    yield name.encode() + self.read(method, is_fixed=True)
+                held = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+                is_value = isinstance(held, _IMMUTABLE) and not name.startswith("__")
+                if is_value or isinstance(held, FunctionType):  # those of a dataclass hold markers of their own
+                    yield name.encode() + self.read(held, is_fixed=True)
 
     def _state(self, one: object) -> Iterable[bytes]:
         """The pickled state of an object."""

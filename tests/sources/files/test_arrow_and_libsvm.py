@@ -17,6 +17,10 @@ from distforest.errors import InputError
 from distforest.sources.files import bounds
 from distforest.sources.files.bounds import readable
 from distforest.sources.files.ingest import ingest
+from distforest.sources.files.table_arrays import feature_blocks
+from distforest.sources.files.tables import open_table
+from distforest.sources.files.text_options import TextOptions
+from distforest.sources.schema import Schema
 from tests.messages import naming
 
 if TYPE_CHECKING:
@@ -104,6 +108,21 @@ def test_what_is_said_of_a_data_frame_may_be_nonsense(tmp_path: Path, metadata: 
     table = pa.table({"a": [1.0, 2.0]}).replace_schema_metadata({b"pandas": metadata})
     pq.write_table(table, tmp_path / "a.parquet")
     assert ingest(str(tmp_path / "a.parquet"), str(tmp_path / "a.zarr"))["X"].shape == (2, 1)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_an_empty_folder_is_no_table(kind: str, refused: Refused, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    refused(str(tmp_path / "empty"), "empty", kind, format=kind)
+
+
+def test_numbers_in_texts_of_several_types_are_read(tmp_path: Path) -> None:
+    table = pa.table({"a": pa.array(["1", "2"]), "b": pa.array(["3", "4"], pa.large_string())})
+    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    opened = open_table(str(tmp_path / "a.arrow"), "arrow", TextOptions())
+    [(block, _)] = feature_blocks(opened, [0, 1], Schema.of_names(["a", "b"]), opened.cells, 2)
+    np.testing.assert_array_equal(block, [[1, 3], [2, 4]])
 
 
 def test_a_footer_that_is_damaged(refused: Refused, tmp_path: Path) -> None:

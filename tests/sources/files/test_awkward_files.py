@@ -46,7 +46,6 @@ COLUMNS = {"size": [1.5, NAN, -2e5], "colour": ["red", 'light "blue"', "red"], "
 
 SQLITE = 'id,"the name",size\r\n1,"a ""b""",1.5\r\n2,,\r\n'
 R = '"","size","colour"\n"1",1.5,"red"\n"2",NA,NA\n"3",-2e+05,"blue"\n'
-COLUMNS_OF_R = {"size": [1.5, NAN, -2e5], "colour": ["red", NAN, "blue"], "ids": ["1", "2", "3"]}
 
 
 def csv_of(frame: pd.DataFrame, **options: Any) -> Callable[[Path], None]:
@@ -324,6 +323,7 @@ def test_digits_are_dates_where_the_column_is_named(tmp_path: Path) -> None:
         (TWO_FORMS, "seen=%d/%m/%Y", ["row 1, column 'seen'", "'%d/%m/%Y'", "'12/3"]),
         ("d,n\nred,1\n", "d=%Y", ["'%Y'", "'red'"]),
         ("d,n\n31.12.2022,1\n2023-02-28,1\n", "d=%d.%m.%Y", ["row 1, column 'd'", "'2023-02-28'"]),
+        ("d,n\n0001-01-01+1400,1\n", "d=%Y-%m-%d%z", ["'0001"]),
         (TWO_FORMS, "seem=%m/%d/%Y", ["'seem'", "'seen'"]),
         (TWO_FORMS, "%d/%m/%Y", ["date_format ", "'%d/%m/%Y'", "column"]),
         (TWO_FORMS, ["n=%d", "n=%m"], ["date_format: ", "column 'n'"]),

@@ -89,6 +89,10 @@ class Scaled:
         return self.by * self.inner(*args)
 
 
+class Rescaled(Scaled):
+    pass
+
+
 def test_decorators_are_told_apart_by_what_they_hold() -> None:
     made = [
         power,
@@ -98,6 +102,8 @@ def test_decorators_are_told_apart_by_what_they_hold() -> None:
         Scaled(power, 1),
         Scaled(power, 2),
         Scaled(root, 2),
+        Rescaled(power, 1),
+        Rescaled(power, 2),
     ]
     digests = [digest(one) for one in made]
     assert len(set(digests)) == len(made)
@@ -222,6 +228,15 @@ def test_a_state_is_what_an_object_is_pickled_by() -> None:
     assert digest(function) == before != digest(Cached(3))
     plain.seen = 1  # type: ignore[attr-defined]
     assert digest(plain) != digest(Minkowski(2))
+
+
+def test_a_class_is_told_apart_by_its_properties_and_immutable_attributes() -> None:
+    def made(by: Any, get: Callable[[Any], Any]) -> Any:
+        return type("Made", (Minkowski,), {"by": by, "step": property(get), "__doc__": f"In steps of {by}."})(2)
+
+    each = [made(1, lambda _: 1), made(2, lambda _: 1), made((1, "a"), lambda _: 1), made(1, lambda _: 2)]
+    assert len({digest(one) for one in each}) == len(each)
+    assert digest(each[0]) == digest(made(1, lambda _: 1))
 
 
 def test_lambdas_on_one_line_and_functions_without_source_are_told_apart() -> None:
