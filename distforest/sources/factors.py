@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Protocol, Self, SupportsIndex, TypeGuard
+from typing import TYPE_CHECKING, Protocol, Self, SupportsIndex, TypeGuard
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from distforest.amounts import counted
@@ -25,6 +23,9 @@ from distforest.sources.opening import address_of, opened_array, opened_rows
 from distforest.sources.readings import DIRECTIONS, GRAPH, SMALLEST, Reading, read
 from distforest.sources.source import Float32s, Floats, Int32s
 from distforest.sources.sparse import canonical_csr
+
+if TYPE_CHECKING:
+    import scipy.sparse
 
 DATES = "mM"
 """Kinds of dtypes that are durations and dates."""
@@ -350,8 +351,7 @@ class ObservedDistances(RowDistances):
     An entry that is not stored is unobserved; that tells it from a `Graph`, in which two items without a link are far.
     A pair may be stored in one direction or in both, whose mean is used; on the diagonal, what is not stored is 0. It
     is read into a dense matrix, so n rows take 4 n^2 bytes. Selecting rows also selects the columns with the same
-    numbers. A fit refuses a matrix without a stored 0 that lacks exactly the pairs of equal objects, as
-    ``csr_array(D)`` drops zeros.
+    numbers.
 
     Raises
     ------
@@ -408,31 +408,6 @@ class ObservedDistances(RowDistances):
         rows[numbers, first + numbers] = 0.0
         rows[np.repeat(numbers, np.diff(stored.indptr)), stored.indices] = stored.data
         return rows
-
-    def check_equal_objects(self) -> None:
-        """Refuse a matrix that lacks exactly the pairs of objects with the same distance to each other object.
-
-        Nobody may have observed these, or they are 0 and a conversion to a sparse matrix has dropped them.
-
-        Raises
-        ------
-        InputError
-            The matrix stores all other pairs, and no 0.
-        """
-        given, n = scipy.sparse.coo_array(self._stored), len(self)
-        apart = given.row != given.col
-        if not given.data[apart].all():
-            return
-        upper = scipy.sparse.coo_array((given.data[apart], (given.row[apart], given.col[apart])), given.shape)
-        both = canonical_csr(upper + upper.T)
-        ends = zip(both.indptr[:-1], both.indptr[1:], strict=True)
-        alike = [hash((both.indices[a:b].tobytes(), both.data[a:b].tobytes())) for a, b in ends]
-        n_alike = Counter(alike)
-        if both.nnz == n * n - sum(size * size for size in n_alike.values()) and len(n_alike) < n:
-            one = next(row for row in range(n) if n_alike[alike[row]] > 1)
-            other = alike.index(alike[one], one + 1)
-            found = f"found no entry for rows {one} and {other}, which are equally far from all others, and no 0"
-            raise InputError(f"observed distances: {found}; give a dense matrix, with 0 or NaN for such pairs")
 
 
 @dataclass(frozen=True, eq=False)

@@ -174,7 +174,6 @@ class Truth:
                 return cls.of_graph(*sparse)
             matrix = _numeric(opened_array(relation.adjacency))
         elif isinstance(relation, ObservedDistances):
-            relation.check_equal_objects()
             matrix = relation.matrix()
         elif isinstance(relation, Distances):
             matrix = _numeric(opened_array(relation.values))

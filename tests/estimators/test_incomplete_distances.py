@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,18 +19,11 @@ from distforest.forest.roots import unobserved_of_manifest
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.cluster import Here
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.pictures.out_of_bag import error_curve
-from distforest.sources.arrays import write_array
-from distforest.sources.sparse_store import write_sparse
 from distforest.sources.truth import Truth
 from tests.jobs.iris_jobs import run
 from tests.messages import naming
 from tests.simulated import radial
-from tests.sources.helpers import job_spec
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DATA = radial(70, p=5, random_state=0)
 X = DATA.X
@@ -219,26 +212,3 @@ def test_trees_are_added_and_distances_explained() -> None:
     found = forest.explain(X[:2], X[5:7])
     np.testing.assert_allclose(found.distances, forest.distance(X[:2], X[5:7]).diagonal(), rtol=1e-9)
     np.testing.assert_allclose(found.baselines + found.contributions.sum(axis=1), found.distances, rtol=1e-9)
-
-
-def test_pairs_of_equal_objects_that_alone_have_no_entry_are_refused(tmp_path: Path) -> None:
-    points = np.repeat(np.random.default_rng(0).normal(size=(8, 2)), [1, 1, 2, 3, 1, 1, 2, 1], axis=0)
-    D = np.linalg.norm(points[:, None] - points, axis=2)
-    stored = scipy.sparse.csr_array(D)  # which has dropped each 0
-    write_sparse(str(tmp_path / "D.zarr"), stored)
-    write_array(str(tmp_path / "X.zarr"), "X", points.shape, points.dtype, [points])
-    observed = {"kind": "observed", "matrix": str(tmp_path / "D.zarr")}
-    named = naming("rows 2 and 3", "dense")
-    for given in (stored, scipy.sparse.triu(stored)):
-        with pytest.raises(InputError, match=named):
-            SMERF(2).fit(points, ObservedDistances(given))
-    with pytest.raises(InputError, match=named):
-        stage_inputs(
-            job_spec(tmp_path, "smerf", features=f"{tmp_path}/X.zarr/X", distances=observed), f"{tmp_path}/job"
-        )
-    i, j = np.nonzero(D)
-    whole = scipy.sparse.csr_array((D.ravel(), np.indices(D.shape).reshape(2, -1)), D.shape)
-    fewer = scipy.sparse.csr_array((D[i, j][2:], (i[2:], j[2:])), D.shape)
-    for known in (whole, scipy.sparse.triu(fewer)):
-        SMERF(2, random_state=0).fit(points, ObservedDistances(known))
-    SMERF(2, random_state=0).fit(points, np.where(D == 0, np.nan, D))
