@@ -349,6 +349,7 @@ class ObservedDistances(RowDistances):
     ``values`` has shape (n, n): a sparse matrix or array of SciPy, or the address of one in Zarr.
 
     An entry that is not stored is unobserved; that tells it from a `Graph`, in which two items without a link are far.
+    `scipy.sparse.csr_array` of a dense matrix stores no zeros, so distances of 0 have to be given in a dense one.
     A pair may be stored in one direction or in both, whose mean is used; on the diagonal, what is not stored is 0. It
     is read into a dense matrix, so n rows take 4 n^2 bytes. Selecting rows also selects the columns with the same
     numbers.
