@@ -422,7 +422,7 @@ def weights_of_rows(
 CONTRADICTIONS: tuple[tuple[str, object, str, Mapping[str, tuple[object, ...]]], ...] = (
     ("criterion", MCLUST_BIC, "finds its own splits", {"splitter": ("best",)}),
     ("voting", NEAREST, "gives no vote out of bag", {"oob_score": (False,), "cut": (BEST, ZERO, EXEMPLARS)}),
-    ("cut", EXEMPLARS, "compares one object of each class, and no two sides", WITHOUT_SIDES),
+    ("cut", EXEMPLARS, "compares one object of each class by Gini impurity, and has no two sides", WITHOUT_SIDES),
     ("pairing", KEPT, "keeps pairs, and those of landmarks are fresh", {"n_landmarks": (None,)}),
     ("oob_score", True, "needs points that a tree has not drawn", {"resample": ("points",)}),
     ("leafrank", "linear", "reads differences and middles of points", {"region": ("diagonal",)}),

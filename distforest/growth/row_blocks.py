@@ -33,7 +33,7 @@ from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.cuts.category_search import put_better
 from distforest.growth.cuts.class_costs import ClassCosts
 from distforest.growth.cuts.clusters import TwoClusters
-from distforest.growth.cuts.criteria import Criterion, Gini, Variance, judging
+from distforest.growth.cuts.criteria import Criterion, Tallied
 from distforest.growth.cuts.histograms import N_CODES, code_of_missing
 from distforest.growth.cuts.random_cuts import AtRandom, judge_of_sides
 from distforest.growth.cuts.scan import Cuts
@@ -95,7 +95,7 @@ def lack_of_sums(growth: Growth) -> str:
     """Why the cuts of a growth do not follow from sums over codes; empty if they do."""
     if not isinstance(growth.source, (BinnedSource, BinnedTable)):
         return "max_bins=None"
-    if not isinstance(growth.criterion, (Gini, Variance)) or not growth.criterion.is_plain:
+    if not isinstance(growth.criterion, Tallied) or not growth.criterion.is_plain:
         return f"cuts that are judged by {type(growth.criterion).__name__}"
     return ""
 
@@ -119,7 +119,7 @@ def check_by_passes(growth: Growth) -> None:
         found = f"candidates that are drawn by {type(draw).__name__}"
     elif growth.n_categories is not None and isinstance(growth.criterion, TwoClusters):
         found = "columns of categories without a ground truth"
-    elif not isinstance(judge_of_sides(growth.criterion), (Gini, ClassCosts, Variance, TwoClusters)):
+    elif not isinstance(judge_of_sides(growth.criterion), (Tallied, ClassCosts, TwoClusters)):
         found = f"cuts that are judged by {type(judge_of_sides(growth.criterion)).__name__}"
     if found:
         raise InputError(
@@ -137,10 +137,8 @@ def truth_of_rows(growth: Growth) -> Int32s | Ints:
     The growth is one that `check_by_passes` accepts.
     """
     criterion = judge_of_sides(growth.criterion)
-    if isinstance(criterion, (Gini, ClassCosts)):
-        return criterion.codes
-    if isinstance(criterion, Variance):
-        return criterion.fixed
+    if isinstance(criterion, (Tallied, ClassCosts)):
+        return criterion.truth
     return np.empty((growth.source.shape[0], 0), np.int32)
 
 
@@ -178,13 +176,11 @@ def criterion_over(
     """The criterion over rows with this truth and these features; ``stored`` reads the latter if they are a map."""
     if isinstance(criterion, AtRandom):
         return replace(criterion, criterion=criterion_over(criterion.criterion, truth, features, stored))
-    if isinstance(criterion, ClassCosts):
-        return replace(criterion, codes=truth)
-    if not isinstance(criterion, TwoClusters):
-        return judging(criterion, truth)
-    if criterion.witnesses is None:
-        return criterion
-    return replace(criterion, witnesses=replace(criterion.witnesses, matrix=features, stored=stored))
+    if isinstance(criterion, (Tallied, ClassCosts)):
+        return replace(criterion, truth=truth)
+    if isinstance(criterion, TwoClusters) and criterion.witnesses is not None:
+        return replace(criterion, witnesses=replace(criterion.witnesses, matrix=features, stored=stored))
+    return criterion
 
 
 # --- nodes in memory ------------------------------------------------------------------------------------------
@@ -259,7 +255,7 @@ class NodesInMemory:
     def gathered(cls, pieces: Sequence[NodesInMemory]) -> NodesInMemory:
         """The nodes of several pieces, in the order of their numbers; the rows of a node come piece after piece."""
         if len(pieces) == 1:
-            return pieces[0]
+            return replace(pieces[0], laid_at=None)  # its arrays may be another task's answer
         blocks, of_each = [piece.block for piece in pieces], [piece.frontier for piece in pieces]
         before = offsets(np.array([len(block.truth) for block in blocks])).tolist()
         rows = [own.rows + np.int32(first) for own, first in zip(of_each, before, strict=False)]
@@ -362,7 +358,7 @@ class NodeExtent(NamedTuple):
 def no_sums_of(growth: Growth, columns: Int32s) -> TableSums:
     """The sums of no rows, where candidate k reads column ``columns[k]``; the growth passes `check_by_sums`."""
     criterion, n_categories = growth.criterion, growth.n_categories
-    assert isinstance(criterion, (Gini, Variance))  # noqa: S101
+    assert isinstance(criterion, Tallied)  # noqa: S101
     if n_categories is None:
         n_categories = np.zeros(growth.source.shape[1], np.int32)
     return TableSums.zeros(criterion, columns, n_categories)
@@ -412,7 +408,8 @@ def cut_by_sums(
     two = np.array([0, 1], np.int32), np.array([extent.weight, 0], np.int32)
     frontier = Frontier(np.zeros(1, np.int64), np.array([node], np.int32), np.array([0, 2]), *two)
     search = _SearchBySums(sums_of, extent.weight)
-    criterion = judging(growth.criterion, np.stack([extent.least, extent.greatest]))
+    truth = np.stack([extent.least, extent.greatest])
+    criterion = criterion_over(growth.criterion, truth, np.empty((2, 0)))
     parting = _PartingBySums(replace(growth, search=search, criterion=criterion), trees, written, search=search)
     below = descend_level(frontier, depth, parting, growth.watch)
     if not below.n_nodes:

@@ -98,7 +98,7 @@ class CategorySizes:
         if isinstance(criterion, Gini):
             n_classes = criterion.n_classes
         elif isinstance(criterion, Variance):
-            n_dimensions = criterion.fixed.shape[1]
+            n_dimensions = criterion.n_dimensions
         elif isinstance(criterion, ClassCosts):
             n_dimensions = RANKED_BY_COSTS
         return cls(*sizes_of(growth.n_categories), n_classes, n_dimensions)

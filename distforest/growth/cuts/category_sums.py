@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
-from distforest.growth.cuts.criteria import Gini, Variance
+from distforest.growth.cuts.criteria import Gini, Tallied
 from distforest.growth.cuts.merged_rows import MergedRows, lay_classes, lay_vectors, merged_room
 from distforest.jit import kernel
 
@@ -128,11 +128,11 @@ class VectorsOfCategories:
         return MergedRows(laid.values, vectors, laid.weights)
 
 
-def no_category_sums(criterion: Gini | Variance, n_categories: int) -> CategorySums:
+def no_category_sums(criterion: Tallied, n_categories: int) -> CategorySums:
     """The sums of no rows over a column of so many categories, of the kind that a criterion judges."""
     if isinstance(criterion, Gini):
         return ClassesOfCategories.zeros(n_categories, criterion.n_classes)
-    return VectorsOfCategories.zeros(n_categories, criterion.fixed.shape[1])
+    return VectorsOfCategories.zeros(n_categories, criterion.n_dimensions)
 
 
 def _no_places(n_categories: int) -> tuple[Ints, Ints]:

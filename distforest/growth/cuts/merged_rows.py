@@ -40,7 +40,7 @@ from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 if TYPE_CHECKING:
     from distforest.growth.cuts.class_histograms import UInt32s
-    from distforest.growth.cuts.criteria import Gini, Variance
+    from distforest.growth.cuts.criteria import Tallied
     from distforest.growth.cuts.scan import Impurity, RowGroups
     from distforest.growth.cuts.search import Limits
 
@@ -143,7 +143,7 @@ class CategoriesRead(NamedTuple):
 
 
 def best_categories(
-    categories: CategoriesRead, criterion: Gini | Variance, frontier: Frontier, limits: Limits
+    categories: CategoriesRead, criterion: Tallied, frontier: Frontier, limits: Limits
 ) -> tuple[Cuts, Floats]:
     """The best cut of each node over columns of categories, and the rank of each row's category on the chosen one.
 
@@ -151,8 +151,7 @@ def best_categories(
     """
     cuts, ranks = Cuts.none(frontier.n_nodes), np.zeros(len(frontier.rows))
     rules, truth = (limits.min_samples_leaf, criterion.places_missing), criterion.truth
-    shape = criterion.n_sums, criterion.n_dimensions
-    cut_ranks(frontier.nodes, categories, truth, criterion.impurity, shape, rules, cuts, ranks)
+    cut_ranks(frontier.nodes, categories, truth, criterion.impurity, criterion.n_dimensions, rules, cuts, ranks)
     return cuts, ranks
 
 
@@ -231,25 +230,24 @@ def cut_ranks(
     categories: CategoriesRead,
     truth: Int32s | Ints,
     impurity: Impurity,
-    shape: tuple[int, int],
+    n_dimensions: int,
     rules: tuple[int, bool],
     cuts: Cuts,
     ranks: Floats,
 ) -> None:
     """The best cut over the ranks of categories, which are groups; ranks[r] is that of row r on the chosen candidate.
 
-    ``shape`` has the number of sums of a tally, and the number of dimensions in which categories are ordered.
+    Categories are ordered in ``n_dimensions``.
     """
     starts, rows, weights = nodes
-    n_sums, n_dimensions = shape
     column, begin = categories.columns
     longest, n_codes = longest_of(starts), categories.n_codes
     most = min(n_codes, longest)
-    at_once = max(1, min(longest_of(begin), _ROOM // (4 * n_codes + 8 * (most + 1) * (n_sums + 1))))
+    at_once = max(1, min(longest_of(begin), _ROOM // (4 * n_codes + 8 * (most + 1) * (impurity.n_sums + 1))))
     numbered, rank_of = numbered_for(at_once, n_codes, most), np.empty(n_codes + 1)
     tally = tally_for(most + 1, most + 1, n_dimensions)
-    groups, tallies = groups_for(impurity, longest, n_sums), tallies_for(n_sums)
-    bins, keys = bins_for(impurity, at_once * (most + 1), n_sums), np.empty(at_once * (most + 1))
+    groups, tallies = groups_for(impurity, longest), tallies_for(impurity.n_sums)
+    bins, keys = bins_for(impurity, at_once * (most + 1)), np.empty(at_once * (most + 1))
     order = np.empty(longest + 1, np.int64)
     rank_of[n_codes] = np.nan
     for node in range(starts.shape[0] - 1):

@@ -6,14 +6,14 @@ Which of the two cuts is better is decided as in memory, by `distforest.growth.c
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
 from distforest.forest.frontier import Frontier
 from distforest.growth.cuts.category_sums import CategorySums, no_category_sums
-from distforest.growth.cuts.criteria import Gini, Turn, Variance, judging
+from distforest.growth.cuts.criteria import Tallied, Turn
 from distforest.growth.cuts.merged_rows import MergedRows
 from distforest.growth.cuts.scan import Cuts
 from distforest.growth.cuts.sums import NodeSums, RowBlock
@@ -44,7 +44,7 @@ class TableSums:
     place: Int32s
 
     @classmethod
-    def zeros(cls, criterion: Gini | Variance, columns: Int32s, n_categories: Int32s) -> Self:
+    def zeros(cls, criterion: Tallied, columns: Int32s, n_categories: Int32s) -> Self:
         """The sums of no rows; candidate k reads column columns[k], and ``n_categories`` are those of all columns."""
         sizes = n_categories[columns]
         of_numbers = np.flatnonzero(sizes == 0)
@@ -112,7 +112,7 @@ class CategoryTurns:
         Which candidates of the node the columns are, of those that were judged.
     """
 
-    criterion: Gini | Variance
+    criterion: Tallied
     min_leaf: int
     cuts: Cuts | None = None
     best: RankedRows | None = None
@@ -127,7 +127,7 @@ class CategoryTurns:
 
     def judge(self, rows: MergedRows, candidate: int, n_categories: int) -> None:
         """Order the categories of the column of the next candidate, and keep its best cut if it gains more."""
-        criterion, frontier = judging(self.criterion, rows.truth), frontier_of(rows)
+        criterion, frontier = replace(self.criterion, truth=rows.truth), frontier_of(rows)
         ranks, turn = rows.values[None].copy(), Turn(len(self.candidates), len(self.candidates) + 1)
         criterion.rank_categories(frontier, np.ones((1, 1), np.bool_), n_categories, ranks)
         self.cuts = criterion.judge(frontier, ranks, self.min_leaf, turn, self.cuts)
