@@ -26,6 +26,7 @@ from distforest.forest.leaf_kinds import (
 )
 from distforest.forest.missing import LEARNED
 from distforest.growth.chains import ChainGrowth
+from distforest.growth.cuts.categories import best_categories
 from distforest.growth.cuts.category_search import BesideBins, CategorySearch, RanksCategories
 from distforest.growth.cuts.class_histograms import best_codes_by_labels, cut_codes_by_labels
 from distforest.growth.cuts.class_weights import MOST_WEIGHT, ClassWeights
@@ -35,7 +36,6 @@ from distforest.growth.cuts.criteria import Criterion, Gini, Variance
 from distforest.growth.cuts.entropy import Entropy
 from distforest.growth.cuts.histograms import best_codes, cut_binned
 from distforest.growth.cuts.mean_distance import MeanDistance
-from distforest.growth.cuts.merged_rows import best_categories
 from distforest.growth.cuts.poisson import Poisson
 from distforest.growth.cuts.random_cuts import AtRandom, AtZero
 from distforest.growth.cuts.scan import Cuts

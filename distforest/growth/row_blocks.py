@@ -38,7 +38,7 @@ from distforest.growth.cuts.histograms import N_CODES, code_of_missing
 from distforest.growth.cuts.random_cuts import AtRandom, judge_of_sides
 from distforest.growth.cuts.scan import Cuts
 from distforest.growth.cuts.sums import RowBlock
-from distforest.growth.cuts.table_sums import CategoryTurns, RankedRows, TableSums, frontier_of
+from distforest.growth.cuts.table_sums import TableSums
 from distforest.growth.draws.columns import Axis, CategoriesAlone, Oblique
 from distforest.growth.grower import Growth, Levels, PartingByCuts, descend_level
 from distforest.sources.arrays import ArraySource
@@ -50,6 +50,7 @@ from distforest.sources.source import Int32s, Ints, offsets, runs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from distforest.growth.cuts.categories import CategorySums
     from distforest.growth.cuts.search import Limits
     from distforest.sources.source import Float32s, Floats, Projections
 
@@ -433,27 +434,32 @@ def _missing_code(source: Any) -> int:
 class _SearchBySums:
     """The search of one node by the sums of its rows; see `distforest.growth.grower.Search`.
 
-    ``best`` has the merged rows by which it cuts a column of categories; None if it cuts numbers.
+    ``best`` has the sums of the column of categories that it cuts, and the rank of each; None if it cuts numbers.
     """
 
     sums_of: SumsOfColumns
     weight: int
-    best: RankedRows | None = None
+    best: tuple[CategorySums, Floats] | None = None
 
     def __call__(
-        self, source: Any, criterion: Any, frontier: Frontier, projections: Projections, limits: Limits
+        self,
+        source: Any,
+        criterion: Any,  # noqa: ARG002  (sums know theirs)
+        frontier: Frontier,
+        projections: Projections,
+        limits: Limits,
     ) -> tuple[Cuts, Floats]:
         """The best cut, with the side of missing numbers decided; the two rows of the frontier have no values."""
-        min_leaf, cuts, self.best = limits.min_samples_leaf, Cuts.none(1), None
-        turns = CategoryTurns(criterion, min_leaf)
+        min_leaf, cuts, of_categories, best = limits.min_samples_leaf, Cuts.none(1), Cuts.none(1), None
         for candidates, sums in self.sums_of(projections.columns):
             if len(sums.of_numbers):  # all numbers come with the first sums
                 cuts = self._cut_numbers(sums, min_leaf, _missing_code(source))
                 cuts.candidate[:] = candidates[cuts.candidate] if cuts.candidate[0] >= 0 else -1
             for candidate, own in zip(candidates[sums.of_categories].tolist(), sums.categories, strict=True):
-                turns.judge(own.merged(), candidate, len(own.filled) - 1)
-        if turns.cuts is not None and put_better(cuts, np.zeros(1, np.int64), turns.chosen, turns.cuts)[0]:
-            self.best = turns.best
+                ranks = own.improve(candidate, min_leaf, of_categories)
+                best = best if ranks is None else (own, ranks)
+        chosen = of_categories.candidate.astype(np.int64)
+        self.best = best if put_better(cuts, np.zeros(1, np.int64), chosen, of_categories)[0] else None
         return cuts, np.zeros(len(frontier.rows))
 
     def _cut_numbers(self, sums: TableSums, min_leaf: int, missing: int) -> Cuts:
@@ -468,7 +474,7 @@ class _SearchBySums:
 
 @dataclass
 class _PartingBySums(PartingByCuts):
-    """Parting of one node by sums; where it cuts categories, the grower sees its merged rows as it is written."""
+    """Parting of one node by sums; where it cuts categories, the grower sees one row for each as it writes the node."""
 
     search: _SearchBySums = field(kw_only=True)
     goes_right: NDArray[np.bool_] | None = None
@@ -480,13 +486,16 @@ class _PartingBySums(PartingByCuts):
             return super().write(is_parted, frontier, side)
         values = np.zeros(len(frontier.rows))
         if best is not None:
-            values, frontier = best.rows.values, frontier_of(best.rows, int(frontier.node[0]))
-            side = frontier.sides(best.ranks, self.splits.threshold)
-        merged = ArraySource.of(values[:, None].astype(np.float32))
-        self.growth = replace(self.growth, source=CategoryColumns(merged, np.zeros(len(n_categories), np.int32)))
+            sums, ranks = best
+            seen, missing = sums.seen, len(ranks) - 1
+            rows, weights = np.arange(len(seen), dtype=np.int32), sums.bins.weights[seen].astype(np.int32)
+            frontier = Frontier(frontier.tree, frontier.node, np.array([0, len(seen)]), rows, weights)
+            side = frontier.sides(ranks[seen], self.splits.threshold)
+            values = np.where(seen == missing, np.nan, seen)
+        one_each = ArraySource.of(values[:, None].astype(np.float32))
+        self.growth = replace(self.growth, source=CategoryColumns(one_each, np.zeros(len(n_categories), np.int32)))
         below = super().write(is_parted, frontier, side)
         if best is not None:
-            last = int(n_categories[self.splits.columns[0]])
-            self.goes_right = np.zeros(last + 1, np.bool_)
-            self.goes_right[np.where(np.isnan(values), last, values).astype(np.int64)] = side == RIGHT
+            self.goes_right = np.zeros(missing + 1, np.bool_)
+            self.goes_right[seen] = side == RIGHT
         return below

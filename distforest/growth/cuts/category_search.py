@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from distforest.forest.frontier import Frontier, pick
+from distforest.growth.cuts.categories import CategoriesRead
 from distforest.growth.cuts.histograms import columns_read, count_among_all
-from distforest.growth.cuts.merged_rows import CategoriesRead
 from distforest.growth.cuts.scan import GAIN_ROUNDING
 from distforest.growth.cuts.search import values_on
 from distforest.sources.binned_table import BinnedTable
@@ -87,7 +87,7 @@ class BesideBins(CategorySearch):
     cut_numbers
         The best cuts by the histograms of bins, over candidates that read a column of numbers, or none.
     cut_categories
-        The best cuts by merged rows (`distforest.growth.cuts.merged_rows`), and the ranks of all rows.
+        The best cuts by merged rows (`distforest.growth.cuts.categories`), and the ranks of all rows.
     """
 
     cut_numbers: Callable[[Any, Any, Frontier, Projections, Limits], Cuts]

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from distforest.errors import InputError
 from distforest.forest.frontier import Frontier
-from distforest.growth.cuts.category_orders import rank_by_classes, rank_by_vectors
+from distforest.growth.cuts.category_orders import rank_by_sums
 from distforest.growth.cuts.scan import (
     GAIN_ROUNDING,
     ClassGroups,
@@ -36,6 +36,7 @@ from distforest.growth.cuts.scan import (
     gain_of,
     groups_for,
     largest_gain,
+    load_vectors,
     may_gain,
     rows_as_groups,
 )
@@ -197,6 +198,20 @@ def _(impurity: GiniImpurity, rows: Int32s, weights: Int32s, truth: Int32s, grou
         groups.masses[r] = weights[r] * impurity.class_weights[c]
 
 
+@load_vectors.of(GiniImpurity)
+def _(impurity: GiniImpurity, bins: ClassSums, places: Ints, mass: Floats, vectors: Floats) -> None:
+    is_of_two = vectors.shape[1] == 1
+    for c in range(places.shape[0]):
+        mass[c] = 0.0
+        for label in range(bins.sums.shape[1]):
+            of_class = np.float64(bins.sums[places[c], label] * impurity.class_weights[label])
+            mass[c] += of_class
+            if not is_of_two:
+                vectors[c, label] = of_class
+            elif label == 1:
+                vectors[c, 0] = of_class
+
+
 class SquaredDistance(NamedTuple):
     """P(S) = 2 (m sum w ||Y||^2 - ||sum w Y||^2), of vectors in ``n_sums`` dimensions."""
 
@@ -247,6 +262,14 @@ def _(impurity: SquaredDistance, rows: Int32s, weights: Int32s, truth: Ints, gro
             groups.sums[r, q] = weights[r] * truth[rows[r], q]
 
 
+@load_vectors.of(SquaredDistance)
+def _(impurity: SquaredDistance, bins: VectorSums, places: Ints, mass: Floats, vectors: Floats) -> None:  # noqa: ARG001
+    for c in range(places.shape[0]):
+        mass[c] = np.float64(bins.weights[places[c]])
+        for q in range(bins.sums.shape[1]):
+            vectors[c, q] = np.float64(bins.sums[places[c], q])
+
+
 @dataclass(frozen=True)
 class Tallied(BestSoFar):
     """The base of criteria that the one scan computes, from an impurity and what each row adds to a tally.
@@ -273,8 +296,8 @@ class Tallied(BestSoFar):
         raise NotImplementedError
 
     def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
-        """Replace codes by ranks: see `distforest.growth.cuts.category_orders`."""
-        raise NotImplementedError
+        """Replace codes by ranks: see `rank_by_sums`."""
+        rank_by_sums(frontier.nodes, self.truth, self.impurity, self.n_dimensions, n_codes, which, values)
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether a node holds two rows of different truth."""
@@ -304,10 +327,6 @@ class Gini(Tallied):
     def is_plain(self) -> bool:
         """Whether all classes weigh the same."""
         return self.class_weights is None
-
-    def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
-        """Replace codes by ranks: see `rank_by_classes`."""
-        rank_by_classes(frontier.nodes, self.truth, self.weights, n_codes, which, values)
 
     @property
     def weights(self) -> Ints:
@@ -352,10 +371,6 @@ class Variance(Tallied):
         bits = bits_of(heaviest or len(vectors))
         scale = power_of_two(largest, bits)
         return cls(np.rint(centred * scale).astype(np.int64), 2.0 * factor * scale**-2.0)
-
-    def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
-        """Replace codes by ranks: see `rank_by_vectors`."""
-        rank_by_vectors(frontier.nodes, self.truth, n_codes, which, values)
 
     @property
     def impurity(self) -> SquaredDistance:

@@ -381,9 +381,18 @@ def rows_as_groups(impurity: Impurity, rows: Int32s, weights: Int32s, truth: Int
     """Make each row of a node a group, from its number, its weight, and the ground truth of all rows."""
 
 
+@dispatched
+def load_vectors(impurity: Impurity, bins: SummedGroups, places: Ints, mass: Floats, vectors: Floats) -> None:
+    """Write the mass of the groups at some places, shape (n,), and the sums by which categories are ordered.
+
+    These are the sums of the vectors of the rows, shape (n, n_dimensions); for labels, the vectors are the unit vectors
+    of the classes, and of two classes only the second is written, as its share determines that of the first.
+    """
+
+
 def read_alike(impurity: type, other: type) -> None:
     """Let an impurity ``other`` be computed from the same groups as ``impurity``."""
-    for function in (groups_for, bins_for, rows_as_groups):
+    for function in (groups_for, bins_for, rows_as_groups, load_vectors):
         function.share(impurity, other)
 
 
