@@ -356,7 +356,7 @@ def rank_by_distances(
     is_categorical: NDArray[np.bool_],
     values: Floats,
 ) -> None:
-    """Replace codes by ranks as `rank_by_classes` does, for distances z_ij.
+    """Replace codes by ranks as `rank_by_sums` does, for distances z_ij.
 
     Let a_cr be the mean distance of category c to the reference row r. If z_ij = |x_i - x_j|^2, a_cr less its mean over
     r is linear in the mean of the category's x, and so is its place in every order here. The first order is along the

@@ -291,6 +291,11 @@ class Tallied(BestSoFar):
         raise NotImplementedError
 
     @property
+    def is_gini(self) -> bool:
+        """Whether the search for Gini impurity over bins may be used: see `distforest.growth.cuts.class_histograms`."""
+        return isinstance(self.impurity, GiniImpurity)
+
+    @property
     def n_dimensions(self) -> int:
         """In how many dimensions categories are ordered."""
         raise NotImplementedError

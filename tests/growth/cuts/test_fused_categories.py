@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.growth.cuts.category_search import BesideBins, put_better
+from distforest.growth.cuts.class_histograms import best_codes_by_labels
 from distforest.growth.cuts.criteria import Gini, Variance
 from distforest.growth.cuts.entropy import Entropy
+from distforest.growth.cuts.histograms import best_codes
 from distforest.growth.cuts.poisson import Poisson
 from distforest.growth.cuts.scan import Cuts
 from distforest.growth.cuts.search import Limits
-from distforest.growth.methods import FUSED_BESIDE_CATEGORIES
 from distforest.sources.binned_table import BinnedTable
 from tests import samples
 from tests.growth.cuts.test_histograms import level_of
@@ -91,7 +92,7 @@ def test_groups_of_categories_are_cut_as_all_rows_are_to_the_bit(
     columns = np.random.default_rng(seed).integers(0, 5, (frontier.n_nodes, width)).tolist()
     projections = samples.projections([[[(column, 1.0)] for column in own] for own in columns])
     for criterion in criteria_of(n_rows, seed, places_missing=holes > 0 or seed % 2 == 0):
-        search = BesideBins(n_categories, *FUSED_BESIDE_CATEGORIES[type(criterion)])
+        search = BesideBins(n_categories, best_codes_by_labels if type(criterion) is Gini else best_codes)
         cuts, values = search(source, criterion, frontier, projections, limits)
         twin, of_twin = by_all_rows(search, source, criterion, frontier, projections, limits)
         assert [part.tobytes() for part in cuts] == [part.tobytes() for part in twin]
