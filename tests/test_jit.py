@@ -23,7 +23,7 @@ from distforest.jit import COMPILE, Notice, borrowing, kernel
 ROOT = Path(__file__).parents[1] / "distforest"
 NUMBERS = {
     *("None", "int", "float", "bool", "np.int32", "np.int64", "np.uint32", "np.uint64"),
-    *("FixedPoint", "Line", "Side", "Squares", "Start"),
+    *("FixedPoint", "Line", "Side", "Sides", "Squares", "Start"),
 }
 """What a function may return that is no array; tuples with names hold numbers alone."""
 

@@ -31,14 +31,10 @@ from distforest.growth.cuts.class_histograms import best_codes_by_labels, cut_co
 from distforest.growth.cuts.class_weights import MOST_WEIGHT, ClassWeights
 from distforest.growth.cuts.clusters import MCLUST_BIC, CompanionSearch, TwoClusters, project_and_cut_clusters
 from distforest.growth.cuts.companions import CategoryNumbers, Companions
-from distforest.growth.cuts.criteria import Criterion, Gini, Variance
-from distforest.growth.cuts.entropy import Entropy
+from distforest.growth.cuts.criteria import Criterion, Tallied
 from distforest.growth.cuts.histograms import best_codes, cut_binned
 from distforest.growth.cuts.mean_distance import MeanDistance
-from distforest.growth.cuts.merged_rows import best_categories
-from distforest.growth.cuts.poisson import Poisson
 from distforest.growth.cuts.random_cuts import AtRandom, AtZero
-from distforest.growth.cuts.scan import Cuts
 from distforest.growth.cuts.search import Limits, judge_and_cut
 from distforest.growth.cuts.sparse_columns import cut_sparse
 from distforest.growth.cuts.stored_distance import StoredDistance
@@ -269,22 +265,6 @@ FEWEST_LANDMARKS = 3
 N_COLUMNS_OF_MATRIX = 4
 """Columns on each side of a pair of a given matrix; on 15 sets with noise and gaps 16 and 64 were no better."""
 
-FUSED: dict[tuple[type, type], Search] = {
-    (BinnedSource, Gini): cut_codes_by_labels,
-    (BinnedSource, Variance): cut_binned,
-    (ArraySource, TwoClusters): project_and_cut_clusters,
-    (BinnedSource, Entropy): cut_binned,
-    (BinnedSource, Poisson): cut_binned,
-    **{(SparseFeatures, criterion): cut_sparse for criterion in (Gini, Entropy, Variance, Poisson)},
-}
-"""Searches that never hold the values of all candidates, by source and plain criterion."""
-
-FUSED_BESIDE_CATEGORIES: dict[type, tuple[Callable[..., Cuts], Callable[..., tuple[Cuts, Floats]]]] = {
-    Gini: (best_codes_by_labels, best_categories),
-    **dict.fromkeys((Entropy, Variance, Poisson), (best_codes, best_categories)),
-}
-"""The same for a `BinnedTable`, by plain criterion: of numbers, and of categories."""
-
 
 def with_max_features(params: Params, kind: TruthKind) -> Params:
     """Replace ``max_features="auto"``: as in scikit-learn, "sqrt" for labels, and all columns for any other truth.
@@ -422,7 +402,7 @@ def weights_of_rows(
 CONTRADICTIONS: tuple[tuple[str, object, str, Mapping[str, tuple[object, ...]]], ...] = (
     ("criterion", MCLUST_BIC, "finds its own splits", {"splitter": ("best",)}),
     ("voting", NEAREST, "gives no vote out of bag", {"oob_score": (False,), "cut": (BEST, ZERO, EXEMPLARS)}),
-    ("cut", EXEMPLARS, "compares one object of each class, and no two sides", WITHOUT_SIDES),
+    ("cut", EXEMPLARS, "compares one object of each class by Gini impurity, and has no two sides", WITHOUT_SIDES),
     ("pairing", KEPT, "keeps pairs, and those of landmarks are fresh", {"n_landmarks": (None,)}),
     ("oob_score", True, "needs points that a tree has not drawn", {"resample": ("points",)}),
     ("leafrank", "linear", "reads differences and middles of points", {"region": ("diagonal",)}),
@@ -583,9 +563,8 @@ def _with_categories(method: Method, growth: Growth, data: Data, sizes: tuple[in
         cure = "encode them as numbers, such as by scikit-learn's OneHotEncoder, or pass categorical_features=None"
         raise InputError(f"{method.name} splits on numbers, {found}; {cure}")
     search = CategorySearch(n_categories)
-    fused = FUSED_BESIDE_CATEGORIES.get(type(growth.criterion))
-    if isinstance(growth.source, BinnedTable) and fused and growth.criterion.is_plain:
-        search = BesideBins(n_categories, *fused)
+    if isinstance(growth.source, BinnedTable) and isinstance(growth.criterion, Tallied) and growth.criterion.is_plain:
+        search = BesideBins(n_categories, best_codes_by_labels if growth.criterion.is_gini else best_codes)
     return replace(growth, draw=draw, search=search, n_categories=n_categories)
 
 
@@ -598,11 +577,17 @@ def _rule_for_missing(data: Data, source: Source, params: Params) -> str:
 
 
 def search_of(source: Source, criterion: Criterion) -> Search:
-    """The fused search for a source and a criterion; `judge_and_cut`, which fits any, if there is none."""
-    if isinstance(source, ArraySource) and not source.is_complete:
+    """The fused search for a source and a criterion, which never holds the values of all candidates.
+
+    Where there is none, `judge_and_cut` fits any.
+    """
+    if not criterion.is_plain:
         return judge_and_cut
-    fused = FUSED.get((type(source), type(criterion)))
-    return fused if fused and criterion.is_plain else judge_and_cut
+    if isinstance(source, ArraySource) and source.is_complete and isinstance(criterion, TwoClusters):
+        return project_and_cut_clusters
+    if isinstance(criterion, Tallied) and isinstance(source, BinnedSource):
+        return cut_codes_by_labels if criterion.is_gini else cut_binned
+    return cut_sparse if isinstance(criterion, Tallied) and isinstance(source, SparseFeatures) else judge_and_cut
 
 
 def _limits(params: Params, rows: Sampling) -> Limits:

@@ -159,7 +159,11 @@ def parameters_told(parameters: Iterable[Parameter], given: Mapping[str, Value])
     return {name: value for name, value in given.items() if name not in defaults or value != defaults[name]}
 
 
-WITHOUT_SIDES: dict[str, tuple[Value, ...]] = {"n_columns": (1, None), "on_missing": ("stop", ROW_MEAN, None)}
+WITHOUT_SIDES: dict[str, tuple[Value, ...]] = {
+    "n_columns": (1, None),
+    "on_missing": ("stop", ROW_MEAN, None),
+    "criterion": (None,),
+}
 """Parameters of the two sides of a pair, each with the values that go with exemplars, too."""
 
 

@@ -28,7 +28,7 @@ import numpy as np
 from distforest.forest.frontier import LEFT, RIGHT, Frontier
 from distforest.forest.node_sums import class_counts_of
 from distforest.forest.table import LEAF, NodeTable, route
-from distforest.growth.cuts.criteria import Gini, judging
+from distforest.growth.cuts.criteria import Gini
 from distforest.growth.cuts.sums import RowBlock
 from distforest.growth.cuts.table_sums import TableSums
 from distforest.growth.grower import Growth, Levels
@@ -39,6 +39,7 @@ from distforest.growth.row_blocks import (
     NodeExtent,
     NodesInMemory,
     check_by_sums,
+    criterion_over,
     cut_by_sums,
     no_sums_of,
     truth_of_rows,
@@ -84,7 +85,8 @@ class RowlessGrowth:
         """That of a problem; raises InputError if its cuts do not follow from sums."""
         growth = problem.growth
         check_by_sums(growth, IN_PARTS)
-        growth = replace(growth, criterion=judging(growth.criterion, truth_of_rows(growth)[:0].copy()))
+        none = truth_of_rows(growth)[:0].copy()
+        growth = replace(growth, criterion=criterion_over(growth.criterion, none, none))
         return cls(growth, replace(problem.sampling, sample_weights=None))
 
     @property

@@ -33,12 +33,12 @@ from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.cuts.category_search import put_better
 from distforest.growth.cuts.class_costs import ClassCosts
 from distforest.growth.cuts.clusters import TwoClusters
-from distforest.growth.cuts.criteria import Criterion, Gini, Variance, judging
+from distforest.growth.cuts.criteria import Criterion, Tallied
 from distforest.growth.cuts.histograms import N_CODES, code_of_missing
 from distforest.growth.cuts.random_cuts import AtRandom, judge_of_sides
 from distforest.growth.cuts.scan import Cuts
 from distforest.growth.cuts.sums import RowBlock
-from distforest.growth.cuts.table_sums import CategoryTurns, RankedRows, TableSums, frontier_of
+from distforest.growth.cuts.table_sums import TableSums
 from distforest.growth.draws.columns import Axis, CategoriesAlone, Oblique
 from distforest.growth.grower import Growth, Levels, PartingByCuts, descend_level
 from distforest.sources.arrays import ArraySource
@@ -50,6 +50,7 @@ from distforest.sources.source import Int32s, Ints, offsets, runs
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from distforest.growth.cuts.categories import CategorySums
     from distforest.growth.cuts.search import Limits
     from distforest.sources.source import Float32s, Floats, Projections
 
@@ -95,7 +96,7 @@ def lack_of_sums(growth: Growth) -> str:
     """Why the cuts of a growth do not follow from sums over codes; empty if they do."""
     if not isinstance(growth.source, (BinnedSource, BinnedTable)):
         return "max_bins=None"
-    if not isinstance(growth.criterion, (Gini, Variance)) or not growth.criterion.is_plain:
+    if not isinstance(growth.criterion, Tallied) or not growth.criterion.is_plain:
         return f"cuts that are judged by {type(growth.criterion).__name__}"
     return ""
 
@@ -119,7 +120,7 @@ def check_by_passes(growth: Growth) -> None:
         found = f"candidates that are drawn by {type(draw).__name__}"
     elif growth.n_categories is not None and isinstance(growth.criterion, TwoClusters):
         found = "columns of categories without a ground truth"
-    elif not isinstance(judge_of_sides(growth.criterion), (Gini, ClassCosts, Variance, TwoClusters)):
+    elif not isinstance(judge_of_sides(growth.criterion), (Tallied, ClassCosts, TwoClusters)):
         found = f"cuts that are judged by {type(judge_of_sides(growth.criterion)).__name__}"
     if found:
         raise InputError(
@@ -137,10 +138,8 @@ def truth_of_rows(growth: Growth) -> Int32s | Ints:
     The growth is one that `check_by_passes` accepts.
     """
     criterion = judge_of_sides(growth.criterion)
-    if isinstance(criterion, (Gini, ClassCosts)):
-        return criterion.codes
-    if isinstance(criterion, Variance):
-        return criterion.fixed
+    if isinstance(criterion, (Tallied, ClassCosts)):
+        return criterion.truth
     return np.empty((growth.source.shape[0], 0), np.int32)
 
 
@@ -178,13 +177,11 @@ def criterion_over(
     """The criterion over rows with this truth and these features; ``stored`` reads the latter if they are a map."""
     if isinstance(criterion, AtRandom):
         return replace(criterion, criterion=criterion_over(criterion.criterion, truth, features, stored))
-    if isinstance(criterion, ClassCosts):
-        return replace(criterion, codes=truth)
-    if not isinstance(criterion, TwoClusters):
-        return judging(criterion, truth)
-    if criterion.witnesses is None:
-        return criterion
-    return replace(criterion, witnesses=replace(criterion.witnesses, matrix=features, stored=stored))
+    if isinstance(criterion, (Tallied, ClassCosts)):
+        return replace(criterion, truth=truth)
+    if isinstance(criterion, TwoClusters) and criterion.witnesses is not None:
+        return replace(criterion, witnesses=replace(criterion.witnesses, matrix=features, stored=stored))
+    return criterion
 
 
 # --- nodes in memory ------------------------------------------------------------------------------------------
@@ -259,7 +256,7 @@ class NodesInMemory:
     def gathered(cls, pieces: Sequence[NodesInMemory]) -> NodesInMemory:
         """The nodes of several pieces, in the order of their numbers; the rows of a node come piece after piece."""
         if len(pieces) == 1:
-            return pieces[0]
+            return replace(pieces[0], laid_at=None)  # its arrays may be another task's answer
         blocks, of_each = [piece.block for piece in pieces], [piece.frontier for piece in pieces]
         before = offsets(np.array([len(block.truth) for block in blocks])).tolist()
         rows = [own.rows + np.int32(first) for own, first in zip(of_each, before, strict=False)]
@@ -362,7 +359,7 @@ class NodeExtent(NamedTuple):
 def no_sums_of(growth: Growth, columns: Int32s) -> TableSums:
     """The sums of no rows, where candidate k reads column ``columns[k]``; the growth passes `check_by_sums`."""
     criterion, n_categories = growth.criterion, growth.n_categories
-    assert isinstance(criterion, (Gini, Variance))  # noqa: S101
+    assert isinstance(criterion, Tallied)  # noqa: S101
     if n_categories is None:
         n_categories = np.zeros(growth.source.shape[1], np.int32)
     return TableSums.zeros(criterion, columns, n_categories)
@@ -412,7 +409,8 @@ def cut_by_sums(
     two = np.array([0, 1], np.int32), np.array([extent.weight, 0], np.int32)
     frontier = Frontier(np.zeros(1, np.int64), np.array([node], np.int32), np.array([0, 2]), *two)
     search = _SearchBySums(sums_of, extent.weight)
-    criterion = judging(growth.criterion, np.stack([extent.least, extent.greatest]))
+    truth = np.stack([extent.least, extent.greatest])
+    criterion = criterion_over(growth.criterion, truth, np.empty((2, 0)))
     parting = _PartingBySums(replace(growth, search=search, criterion=criterion), trees, written, search=search)
     below = descend_level(frontier, depth, parting, growth.watch)
     if not below.n_nodes:
@@ -436,27 +434,32 @@ def _missing_code(source: Any) -> int:
 class _SearchBySums:
     """The search of one node by the sums of its rows; see `distforest.growth.grower.Search`.
 
-    ``best`` has the merged rows by which it cuts a column of categories; None if it cuts numbers.
+    ``best`` has the sums of the column of categories that it cuts, and the rank of each; None if it cuts numbers.
     """
 
     sums_of: SumsOfColumns
     weight: int
-    best: RankedRows | None = None
+    best: tuple[CategorySums, Floats] | None = None
 
     def __call__(
-        self, source: Any, criterion: Any, frontier: Frontier, projections: Projections, limits: Limits
+        self,
+        source: Any,
+        criterion: Any,  # noqa: ARG002  (sums know theirs)
+        frontier: Frontier,
+        projections: Projections,
+        limits: Limits,
     ) -> tuple[Cuts, Floats]:
         """The best cut, with the side of missing numbers decided; the two rows of the frontier have no values."""
-        min_leaf, cuts, self.best = limits.min_samples_leaf, Cuts.none(1), None
-        turns = CategoryTurns(criterion, min_leaf)
+        min_leaf, cuts, of_categories, best = limits.min_samples_leaf, Cuts.none(1), Cuts.none(1), None
         for candidates, sums in self.sums_of(projections.columns):
             if len(sums.of_numbers):  # all numbers come with the first sums
                 cuts = self._cut_numbers(sums, min_leaf, _missing_code(source))
                 cuts.candidate[:] = candidates[cuts.candidate] if cuts.candidate[0] >= 0 else -1
             for candidate, own in zip(candidates[sums.of_categories].tolist(), sums.categories, strict=True):
-                turns.judge(own.merged(), candidate, len(own.filled) - 1)
-        if turns.cuts is not None and put_better(cuts, np.zeros(1, np.int64), turns.chosen, turns.cuts)[0]:
-            self.best = turns.best
+                ranks = own.improve(candidate, min_leaf, of_categories)
+                best = best if ranks is None else (own, ranks)
+        chosen = of_categories.candidate.astype(np.int64)
+        self.best = best if put_better(cuts, np.zeros(1, np.int64), chosen, of_categories)[0] else None
         return cuts, np.zeros(len(frontier.rows))
 
     def _cut_numbers(self, sums: TableSums, min_leaf: int, missing: int) -> Cuts:
@@ -471,7 +474,7 @@ class _SearchBySums:
 
 @dataclass
 class _PartingBySums(PartingByCuts):
-    """Parting of one node by sums; where it cuts categories, the grower sees its merged rows as it is written."""
+    """Parting of one node by sums; where it cuts categories, the grower sees one row for each as it writes the node."""
 
     search: _SearchBySums = field(kw_only=True)
     goes_right: NDArray[np.bool_] | None = None
@@ -483,13 +486,16 @@ class _PartingBySums(PartingByCuts):
             return super().write(is_parted, frontier, side)
         values = np.zeros(len(frontier.rows))
         if best is not None:
-            values, frontier = best.rows.values, frontier_of(best.rows, int(frontier.node[0]))
-            side = frontier.sides(best.ranks, self.splits.threshold)
-        merged = ArraySource.of(values[:, None].astype(np.float32))
-        self.growth = replace(self.growth, source=CategoryColumns(merged, np.zeros(len(n_categories), np.int32)))
+            sums, ranks = best
+            seen, missing = sums.seen, len(ranks) - 1
+            rows, weights = np.arange(len(seen), dtype=np.int32), sums.bins.weights[seen].astype(np.int32)
+            frontier = Frontier(frontier.tree, frontier.node, np.array([0, len(seen)]), rows, weights)
+            side = frontier.sides(ranks[seen], self.splits.threshold)
+            values = np.where(seen == missing, np.nan, seen)
+        one_each = ArraySource.of(values[:, None].astype(np.float32))
+        self.growth = replace(self.growth, source=CategoryColumns(one_each, np.zeros(len(n_categories), np.int32)))
         below = super().write(is_parted, frontier, side)
         if best is not None:
-            last = int(n_categories[self.splits.columns[0]])
-            self.goes_right = np.zeros(last + 1, np.bool_)
-            self.goes_right[np.where(np.isnan(values), last, values).astype(np.int64)] = side == RIGHT
+            self.goes_right = np.zeros(missing + 1, np.bool_)
+            self.goes_right[seen] = side == RIGHT
         return below

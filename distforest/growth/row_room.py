@@ -36,8 +36,8 @@ FRONTIER_BYTES = 16
 PICKED_BYTES = 16
 """Bytes of a row for the values of the chosen candidates, of numbers and of categories, in bins beside categories."""
 
-MERGED_BYTES = 120
-"""Bytes of a merged row while it is made, put in order and judged, and while the best column so far is kept."""
+KEPT_BYTES = 96
+"""Bytes of a category beside the sums of its column, for its rank in two columns and while the node is written."""
 
 RANKED_BYTES, RANKED_DIMENSION_BYTES = 84, 16
 """Bytes of a category while a node's categories are put in order; and for each dimension of what orders them."""
@@ -80,8 +80,8 @@ class CategorySizes:
     Examples
     --------
     >>> sizes = CategorySizes(n_columns=3, most=999, n_classes=2)
-    >>> sizes.ranked_bytes, sizes.sums_bytes, sizes.merged_bytes(10**6), sizes.merged_bytes(500)
-    (99900, 16000, 240000, 60000)
+    >>> sizes.ranked_bytes, sizes.sums_bytes, sizes.kept_bytes
+    (99900, 24000, 120000)
     """
 
     n_columns: int
@@ -98,7 +98,7 @@ class CategorySizes:
         if isinstance(criterion, Gini):
             n_classes = criterion.n_classes
         elif isinstance(criterion, Variance):
-            n_dimensions = criterion.fixed.shape[1]
+            n_dimensions = criterion.n_dimensions
         elif isinstance(criterion, ClassCosts):
             n_dimensions = RANKED_BY_COSTS
         return cls(*sizes_of(growth.n_categories), n_classes, n_dimensions)
@@ -112,15 +112,13 @@ class CategorySizes:
     @property
     def sums_bytes(self) -> int:
         """Bytes of the sums over a column."""
-        of_category = 8 + 4 * self.n_classes if self.n_classes is not None else 16 + 8 * self.n_dimensions
+        of_category = 16 + (4 * self.n_classes if self.n_classes is not None else 8 * self.n_dimensions)
         return (self.most + 1) * of_category
 
-    def merged_bytes(self, n_rows: int) -> int:
-        """Bytes of what a node of ``n_rows`` merges to; by vectors, of two rows for each category."""
-        n_merged = (self.most + 1) * (2 if self.n_classes is None else self.n_classes)
-        if self.n_classes is None:
-            return n_merged * (MERGED_BYTES + 8 * self.n_dimensions)
-        return min(n_merged, n_rows) * MERGED_BYTES
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of the best column so far while others are judged, and until its node is written."""
+        return self.sums_bytes + (self.most + 1) * KEPT_BYTES
 
 
 def sizes_of(n_categories: Int32s | tuple[int, ...]) -> tuple[int, int]:
@@ -261,7 +259,7 @@ class RowRoom:
         if not self.in_bins:
             judged = self.searched_bytes + self.truth_bytes + WITNESS_BYTES * self.n_witnesses
             return n_rows * judged, n_rows * self.candidate_bytes
-        return (0, 1) if self.categories is None else (self.categories.merged_bytes(n_rows), self.categories.sums_bytes)
+        return (0, 1) if self.categories is None else (self.categories.kept_bytes, self.categories.sums_bytes)
 
     def _spare(self, budget: int) -> int:
         """What is left of a budget beside a block of rows and the order of categories."""
@@ -294,9 +292,4 @@ class RowRoom:
         """The most rows of a node that fit into a budget with the values, or the sums, of one candidate."""
         if not self.in_bins:
             return self._spare(budget) // sum(self._of_large(1))
-        merged, of_candidate = self._of_large(NO_LIMIT)
-        spare = self._spare(budget) - of_candidate
-        if spare >= merged:
-            return NO_LIMIT
-        is_of_classes = self.categories is not None and self.categories.n_classes is not None
-        return max(0, spare // MERGED_BYTES) if is_of_classes else 0
+        return NO_LIMIT if self._spare(budget) >= sum(self._of_large(NO_LIMIT)) else 0

@@ -259,7 +259,7 @@ class Size:
         if self.categories is None or self.n_parts is None:
             return 0
         of_node = min(self.width, self.categories.n_columns) * self.categories.sums_bytes
-        ordered = self.categories.ranked_bytes + self.categories.merged_bytes(self.n_rows)
+        ordered = self.categories.ranked_bytes + self.categories.kept_bytes
         return NODES_OF_PART * self.n_parts * (self.parts_of_worker + SUMS_ADDED) * of_node + ordered
 
     @property

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import InputError
-from distforest.growth.cuts.category_sums import no_category_sums
+from distforest.growth.cuts.categories import CategorySums
 from distforest.growth.cuts.criteria import Gini, Variance
 from distforest.growth.cuts.table_sums import TableSums
 from distforest.growth.passes import Passes
@@ -139,7 +139,7 @@ def test_codes_that_are_no_categories_are_refused_wherever_they_stand(tmp_path: 
     step=st.integers(1, 60),
     are_joined=st.booleans(),
 )
-def test_merged_rows_have_the_sums_of_all_rows(
+def test_groups_of_categories_have_the_sums_of_all_rows(
     n_rows: int, n_categories: int, seed: int, holes: float, step: int, are_joined: bool
 ) -> None:
     """In the order in which categories come; blocks are added one after another, or each alone and then joined."""
@@ -148,24 +148,20 @@ def test_merged_rows_have_the_sums_of_all_rows(
     categories[rng.random(n_rows) < holes] = np.nan
     weights, labels = rng.integers(1, 5, n_rows).astype(np.int32), rng.integers(0, 3, n_rows).astype(np.int32)
     vectors = rng.integers(-(1 << 50), 1 << 50, (n_rows, 2))
-    own = dict.fromkeys((str(value) for value in categories), 0)
+    places = np.where(np.isnan(categories), n_categories, categories).astype(int)
     for truth, criterion in ((labels, Gini(labels, 3)), (vectors, Variance(vectors, 1.0))):
-        sums = no_category_sums(criterion, n_categories)
+        sums = CategorySums.zeros(criterion, n_categories)
         for first in range(0, n_rows, step):
             rows = np.arange(first, min(first + step, n_rows), dtype=np.int32)
-            block = no_category_sums(criterion, n_categories) if are_joined else sums
+            block = CategorySums.zeros(criterion, n_categories) if are_joined else sums
             block.add(categories, truth, rows, weights[rows])
             sums = sums.joined(block) if are_joined else block
-        merged = sums.merged()
-        assert list(dict.fromkeys(str(np.float32(value)) for value in merged.values)) == list(own)
-        assert sums.filled.sum() == merged.weights.sum() == weights.sum()
-        for category in own:
-            there, here = (np.array([str(np.float32(v)) == category for v in of]) for of in (merged.values, categories))
-            assert merged.weights[there].sum() == weights[here].sum()
-            for q in range(3 if truth is labels else 2):
-                told = [(of == q).astype(int) if truth is labels else of[:, q] for of in (merged.truth, truth)]
-                of_merged = sum(int(w) * int(t) for w, t in zip(merged.weights[there], told[0][there], strict=True))
-                assert of_merged == sum(int(w) * int(t) for w, t in zip(weights[here], told[1][here], strict=True))
+        assert sums.seen.tolist() == list(dict.fromkeys(places.tolist()))
+        of_rows = np.eye(3, dtype=np.int64)[labels] if truth is labels else vectors
+        for place in range(n_categories + 1):
+            here = places == place
+            assert sums.bins.weights[place] == weights[here].sum()
+            assert sums.bins.sums[place].tolist() == (of_rows[here] * weights[here, None]).sum(axis=0).tolist()
 
 
 @pytest.mark.slow

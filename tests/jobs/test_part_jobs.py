@@ -53,6 +53,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("holes", holes, 1 << 20),
         ("labels", (told > 0.0).astype(np.int64), 1 << 20),
         ("targets", told, 1 << 20),
+        ("counts", np.round(np.abs(told)), 1 << 20),
         ("embedding", np.stack([told, rng.normal(size=N_ROWS)], axis=1), 1 << 20),
         ("weights", weights, 1 << 20),
         ("Z", np.abs(told[:, None] - told[None]), 1 << 20),
@@ -79,7 +80,7 @@ def spec_of(
             "output": f"{folder}/forest.zarr",
             "input": {
                 "features": f"{store}/{X}",
-                "distances": {"kind": kind, "values": f"{store}/{kind}"},
+                "distances": {"kind": "targets" if kind == "counts" else kind, "values": f"{store}/{kind}"},
                 **further,
             },
             "params": {"n_estimators": 3, "max_bins": 16, **params},
@@ -113,10 +114,12 @@ def test_parts_seal_the_forest_of_memory(store: str, tmp_path: Path, kind: str, 
         {"max_features": 1},
         {"max_bins": 2},
         {"min_samples_split": 400},
+        {"criterion": "entropy"},
+        {"criterion": "poisson", "kind": "counts"},
     ],
     ids=str,
 )
-def test_parameters_mean_the_same_in_parts(store: str, tmp_path: Path, params: dict[str, object]) -> None:
+def test_parameters_mean_the_same_in_parts(store: str, tmp_path: Path, params: dict[str, Any]) -> None:
     spec = spec_of(store, tmp_path, X="holes_by_sixty", **params)
     expected = run_in_parts(spec, Here())
     found = run_in_parts(replace(spec, output=f"{tmp_path}/parts.zarr"), Here(), 3, 30)

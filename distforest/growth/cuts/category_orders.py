@@ -28,6 +28,16 @@ import numpy as np
 from distforest.forest.frontier import Nodes, longest_of
 from distforest.growth.cuts.blocks import Where
 from distforest.growth.cuts.ordering import order_values
+from distforest.growth.cuts.scan import (
+    Impurity,
+    SummedGroups,
+    add_row,
+    bins_for,
+    clear_group,
+    groups_for,
+    load_vectors,
+    rows_as_groups,
+)
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints
 
@@ -104,69 +114,42 @@ def tally_for(n_codes: int, longest: int, n_dimensions: int) -> Tally:
     )
 
 
+@borrowing
+def rank_groups(impurity: Impurity, bins: SummedGroups, places: Ints, tally: Tally) -> None:
+    """Rank the groups at some places, which are categories, by the means of their sums: see `rank_by_means`."""
+    load_vectors(impurity, bins, places, tally.mass, tally.vectors)
+    rank_by_means(places.shape[0], tally)
+
+
 @kernel
-def rank_by_classes(
+def rank_by_sums(
     nodes: Nodes,
-    codes: Int32s,
-    class_weights: Ints,
+    truth: Int32s | Ints,
+    impurity: Impurity,
+    n_dimensions: int,
     n_codes: int,
     is_categorical: NDArray[np.bool_],
     values: Floats,
 ) -> None:
-    """Replace codes by ranks, values[k, r] where is_categorical[k, node of r]; s_c are the classes' sums, weighted.
-
-    Of two classes only the second is counted, as its share determines that of the first.
-    """
+    """Replace codes by ranks in ``n_dimensions``, values[k, r] where is_categorical[k, node of r]."""
     starts, rows, weights = nodes
-    n_classes = class_weights.shape[0]
-    tally = tally_for(n_codes, longest_of(starts), 1 if n_classes == 2 else n_classes)
+    longest = longest_of(starts)
+    tally = tally_for(n_codes, longest, n_dimensions)
+    groups, bins = groups_for(impurity, longest), bins_for(impurity, min(n_codes, longest))
+    places = np.arange(min(n_codes, longest))
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
+        rows_as_groups(impurity, rows[first:last], weights[first:last], truth, groups)
         for k in range(values.shape[0]):
             if not is_categorical[k, node]:
                 continue
             n = number_categories(values[k, first:last], tally)
-            for r in range(first, last):
-                c, label = tally.local[r - first], codes[rows[r]]
-                if c >= 0:
-                    w = float(weights[r] * class_weights[label])
-                    tally.mass[c] += w
-                    if n_classes != 2:
-                        tally.vectors[c, label] += w
-                    elif label == 1:
-                        tally.vectors[c, 0] += w
-            rank_by_means(n, tally)
-            write_ranks(tally, values[k, first:last])
-
-
-@kernel
-def rank_by_vectors(
-    nodes: Nodes,
-    fixed: Ints,
-    n_codes: int,
-    is_categorical: NDArray[np.bool_],
-    values: Floats,
-) -> None:
-    """Replace codes by ranks as `rank_by_classes` does, for vectors in fixed point, shape (n_rows, n_dimensions)."""
-    starts, rows, weights = nodes
-    tally = tally_for(n_codes, longest_of(starts), fixed.shape[1])
-    sums = np.zeros(tally.vectors.shape, np.int64)  # sums of floats would depend on the order of the rows
-    for node in range(starts.shape[0] - 1):
-        first, last = starts[node], starts[node + 1]
-        for k in range(values.shape[0]):
-            if not is_categorical[k, node]:
-                continue
-            n = number_categories(values[k, first:last], tally)
-            for r in range(first, last):
-                c = tally.local[r - first]
-                if c >= 0:
-                    tally.mass[c] += weights[r]
-                    for q in range(fixed.shape[1]):
-                        sums[c, q] += weights[r] * fixed[rows[r], q]
             for c in range(n):
-                for q in range(fixed.shape[1]):
-                    tally.vectors[c, q], sums[c, q] = np.float64(sums[c, q]), 0
-            rank_by_means(n, tally)
+                clear_group(bins, c)
+            for r in range(last - first):
+                if tally.local[r] >= 0:
+                    add_row(bins, tally.local[r], groups, r)
+            rank_groups(impurity, bins, places[:n], tally)
             write_ranks(tally, values[k, first:last])
 
 
@@ -373,7 +356,7 @@ def rank_by_distances(
     is_categorical: NDArray[np.bool_],
     values: Floats,
 ) -> None:
-    """Replace codes by ranks as `rank_by_classes` does, for distances z_ij.
+    """Replace codes by ranks as `rank_by_sums` does, for distances z_ij.
 
     Let a_cr be the mean distance of category c to the reference row r. If z_ij = |x_i - x_j|^2, a_cr less its mean over
     r is linear in the mean of the category's x, and so is its place in every order here. The first order is along the

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from distforest.forest.frontier import Frontier, pick
+from distforest.growth.cuts.categories import CategoriesRead, best_categories
+from distforest.growth.cuts.criteria import Tallied
 from distforest.growth.cuts.histograms import columns_read, count_among_all
-from distforest.growth.cuts.merged_rows import CategoriesRead
 from distforest.growth.cuts.scan import GAIN_ROUNDING
 from distforest.growth.cuts.search import values_on
 from distforest.sources.binned_table import BinnedTable
@@ -86,25 +87,22 @@ class BesideBins(CategorySearch):
     ----------
     cut_numbers
         The best cuts by the histograms of bins, over candidates that read a column of numbers, or none.
-    cut_categories
-        The best cuts by merged rows (`distforest.growth.cuts.merged_rows`), and the ranks of all rows.
     """
 
     cut_numbers: Callable[[Any, Any, Frontier, Projections, Limits], Cuts]
-    cut_categories: Callable[[CategoriesRead, Any, Frontier, Limits], tuple[Cuts, Floats]]
 
     def __call__(
         self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
     ) -> tuple[Cuts, Floats]:
         """The best cut of each node, and the value of each row on the chosen candidate: its rank, or a code."""
-        assert isinstance(source, BinnedTable)  # noqa: S101  (no other source has both)
+        assert isinstance(source, BinnedTable) and isinstance(criterion, Tallied)  # noqa: S101, PT018  (`_with_categories`)
         which = self.n_categories[projections.columns] > 0
         if not which.any():
             cuts = self.cut_numbers(source.numbers, criterion, frontier, projections, limits)
             return cuts, values_on(source.numbers, frontier, projections, cuts)
         cuts = self.cut_numbers(source.numbers, criterion, frontier, _reading(projections, ~which), limits)
         of_categories = _reading(projections, which)
-        own, values = self.cut_categories(self._read(source, of_categories), criterion, frontier, limits)
+        own, values = best_categories(self._read(source, of_categories), criterion, frontier, limits)
         count_among_all(of_categories, own)
         is_better = put_better(cuts, np.arange(frontier.n_nodes), own.candidate.astype(np.int64), own)
         by_numbers = ~is_better & (cuts.candidate >= 0)

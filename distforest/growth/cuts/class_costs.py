@@ -46,7 +46,7 @@ class ClassCosts(BestSoFar):
 
     Attributes
     ----------
-    codes
+    truth
         The class y_i of each row, shape (n_rows,).
     costs
         The distances C of classes, symmetric, 0 on the diagonal, shape (n_classes, n_classes).
@@ -56,7 +56,7 @@ class ClassCosts(BestSoFar):
         As in `distforest.growth.cuts.criteria.Gini`.
     """
 
-    codes: Int32s
+    truth: Int32s
     costs: Float32s
     exponent: int
     unit: float = 1.0
@@ -71,7 +71,7 @@ class ClassCosts(BestSoFar):
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether a node holds two classes whose distance is not 0."""
         differs = np.zeros(frontier.n_nodes, np.bool_)
-        costs_differ(frontier.nodes, self.codes, self.costs, differs)
+        costs_differ(frontier.nodes, self.truth, self.costs, differs)
         return differs
 
     def improve(self, frontier: Frontier, values: Floats, min_leaf: int, cuts: Cuts) -> None:
@@ -83,11 +83,11 @@ class ClassCosts(BestSoFar):
             *(sums, np.arange(longest, dtype=np.int32), np.empty(longest, np.int32)),
             *(np.empty((2, n_classes), np.int64), np.empty((n_classes, n_classes), np.int64)),
         )
-        cut_by_costs(frontier.nodes, self.codes, self.costs, values, (min_leaf, self.exponent), room, cuts)
+        cut_by_costs(frontier.nodes, self.truth, self.costs, values, (min_leaf, self.exponent), room, cuts)
 
     def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
         """Replace codes by ranks: see `rank_by_distances`, which reads a node's block from the costs."""
-        codes = self.codes[frontier.rows]
+        codes = self.truth[frontier.rows]
         where = Where.of(self.costs.reshape(-1), codes.astype(np.int64) * len(self.costs), codes)
         rank_by_distances(frontier.starts, where, frontier.weights, n_codes, which, values)
 

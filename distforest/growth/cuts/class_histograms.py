@@ -59,7 +59,7 @@ def best_codes_by_labels(
 ) -> Cuts:
     """The best cut of each node over its candidates, of which each reads a single column, or none and is never cut."""
     cuts, columns, missing = Cuts.none(frontier.n_nodes), columns_read(projections), code_of_missing(source)
-    labels, n_classes = criterion.codes, criterion.n_classes
+    labels, n_classes = criterion.truth, criterion.n_classes
     cut_codes_gini(frontier.nodes, source.codes, columns, labels, n_classes, limits.min_samples_leaf, missing, cuts)
     count_among_all(projections, cuts)
     return cuts

@@ -14,7 +14,7 @@ says which one of equal gain it takes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 
 from distforest.errors import InputError
 from distforest.forest.frontier import Frontier
-from distforest.growth.cuts.category_orders import rank_by_classes, rank_by_vectors
+from distforest.growth.cuts.category_orders import rank_by_sums
 from distforest.growth.cuts.scan import (
     GAIN_ROUNDING,
     ClassGroups,
     ClassSums,
     Cuts,
+    Impurity,
     Sides,
     VectorSums,
     bins_for,
@@ -35,6 +36,7 @@ from distforest.growth.cuts.scan import (
     gain_of,
     groups_for,
     largest_gain,
+    load_vectors,
     may_gain,
     rows_as_groups,
 )
@@ -140,8 +142,9 @@ class BestSoFar(Steady):
 
 
 class GiniImpurity(NamedTuple):
-    """P(S) = m^2 - sum_k m_k^2 of the masses m_k of classes, and the weight of each class, shape (n_classes,)."""
+    """P(S) = m^2 - sum_k m_k^2 of the masses m_k of ``n_sums`` classes, and the weight of each class."""
 
+    n_sums: int
     class_weights: Ints
 
 
@@ -178,13 +181,13 @@ def gini_gain(whole: float, m_left: int, squares_left: int, m_right: int, square
 
 
 @groups_for.of(GiniImpurity)
-def _(impurity: GiniImpurity, n: int, n_sums: int) -> ClassGroups:  # noqa: ARG001
+def _(impurity: GiniImpurity, n: int) -> ClassGroups:  # noqa: ARG001
     return ClassGroups(np.empty(n, np.int32), np.empty(n, np.int64), np.empty(n, np.int32))
 
 
 @bins_for.of(GiniImpurity)
-def _(impurity: GiniImpurity, n: int, n_sums: int) -> ClassSums:  # noqa: ARG001
-    return ClassSums(np.zeros(n, np.int64), np.zeros((n, n_sums), np.int32))
+def _(impurity: GiniImpurity, n: int) -> ClassSums:
+    return ClassSums(np.zeros(n, np.int64), np.zeros((n, impurity.n_sums), np.int32))
 
 
 @rows_as_groups.of(GiniImpurity)
@@ -195,10 +198,24 @@ def _(impurity: GiniImpurity, rows: Int32s, weights: Int32s, truth: Int32s, grou
         groups.masses[r] = weights[r] * impurity.class_weights[c]
 
 
-class SquaredDistance(NamedTuple):
-    """P(S) = 2 (m sum w ||Y||^2 - ||sum w Y||^2), and the least weight of a row, 1."""
+@load_vectors.of(GiniImpurity)
+def _(impurity: GiniImpurity, bins: ClassSums, places: Ints, mass: Floats, vectors: Floats) -> None:
+    is_of_two = vectors.shape[1] == 1
+    for c in range(places.shape[0]):
+        mass[c] = 0.0
+        for label in range(bins.sums.shape[1]):
+            of_class = np.float64(bins.sums[places[c], label] * impurity.class_weights[label])
+            mass[c] += of_class
+            if not is_of_two:
+                vectors[c, label] = of_class
+            elif label == 1:
+                vectors[c, 0] = of_class
 
-    least: int
+
+class SquaredDistance(NamedTuple):
+    """P(S) = 2 (m sum w ||Y||^2 - ||sum w Y||^2), of vectors in ``n_sums`` dimensions."""
+
+    n_sums: int
 
 
 @largest_gain.of(SquaredDistance)
@@ -233,8 +250,8 @@ def _(impurity: SquaredDistance, most: float, sides: Sides, left: Ints, right: I
 
 @groups_for.of(SquaredDistance)
 @bins_for.of(SquaredDistance)
-def _(impurity: SquaredDistance, n: int, n_sums: int) -> VectorSums:  # noqa: ARG001
-    return VectorSums(np.zeros(n, np.int64), np.zeros((n, n_sums), np.int64))
+def _(impurity: SquaredDistance, n: int) -> VectorSums:
+    return VectorSums(np.zeros(n, np.int64), np.zeros((n, impurity.n_sums), np.int64))
 
 
 @rows_as_groups.of(SquaredDistance)
@@ -245,43 +262,76 @@ def _(impurity: SquaredDistance, rows: Int32s, weights: Int32s, truth: Ints, gro
             groups.sums[r, q] = weights[r] * truth[rows[r], q]
 
 
-def cut_variance(frontier: Frontier, values: Floats, fixed: Ints, rules: tuple[int, bool], cuts: Cuts) -> None:
-    """See `cut_rows`."""
-    cut_rows(frontier.nodes, values, fixed, SquaredDistance(1), fixed.shape[1], rules, cuts)
+@load_vectors.of(SquaredDistance)
+def _(impurity: SquaredDistance, bins: VectorSums, places: Ints, mass: Floats, vectors: Floats) -> None:  # noqa: ARG001
+    for c in range(places.shape[0]):
+        mass[c] = np.float64(bins.weights[places[c]])
+        for q in range(bins.sums.shape[1]):
+            vectors[c, q] = np.float64(bins.sums[places[c], q])
 
 
 @dataclass(frozen=True)
-class Gini(BestSoFar):
-    """z_ij = 1[y_i != y_j], so P(S) = m^2 - sum_k m_k^2: the Gini impurity (SMERF, Proposition 1).
+class Tallied(BestSoFar):
+    """The base of criteria that the one scan computes, from an impurity and what each row adds to a tally.
 
-    With ``class_weights``, integers c_k, shape (n_classes,), a row of weight w counts as w c_k in all sums of a
-    gain, and as w where a side must not be too light. ``places_missing`` says whether a cut tries its missing rows on
-    either side; if not, it leaves them out.
+    Attributes
+    ----------
+    truth
+        The class of each row, shape (n_rows,), int32; or its vector in fixed point, shape (n_rows, n_dimensions).
+    places_missing
+        Whether a cut tries its missing rows on either side; if not, it leaves them out.
     """
 
-    codes: Int32s
-    n_classes: int
-    unit: float = 1.0
-    class_weights: Ints | None = None
-    places_missing: bool = False
+    truth: Int32s | Ints
+    places_missing: bool = field(default=False, kw_only=True)
 
     @property
-    def is_plain(self) -> bool:
-        """Whether all classes tally_up the same."""
-        return self.class_weights is None
+    def impurity(self) -> Impurity:
+        """The impurity."""
+        raise NotImplementedError
+
+    @property
+    def is_gini(self) -> bool:
+        """Whether the search for Gini impurity over bins may be used: see `distforest.growth.cuts.class_histograms`."""
+        return isinstance(self.impurity, GiniImpurity)
+
+    @property
+    def n_dimensions(self) -> int:
+        """In how many dimensions categories are ordered."""
+        raise NotImplementedError
+
+    def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
+        """Replace codes by ranks: see `rank_by_sums`."""
+        rank_by_sums(frontier.nodes, self.truth, self.impurity, self.n_dimensions, n_codes, which, values)
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
-        """Whether a node holds two classes."""
-        return _differs(frontier, self.codes)
+        """Whether a node holds two rows of different truth."""
+        differs = np.zeros(frontier.n_nodes, np.bool_)
+        for dimension in np.atleast_2d(self.truth.T):
+            differs |= _differs(frontier, dimension)
+        return differs
 
     def improve(self, frontier: Frontier, values: Floats, min_leaf: int, cuts: Cuts) -> None:
         """See `cut_rows`."""
-        rules = min_leaf, self.places_missing
-        cut_rows(frontier.nodes, values, self.truth, self.impurity, self.n_sums, rules, cuts)
+        cut_rows(frontier.nodes, values, self.truth, self.impurity, (min_leaf, self.places_missing), cuts)
 
-    def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
-        """Replace codes by ranks: see `rank_by_classes`."""
-        rank_by_classes(frontier.nodes, self.codes, self.weights, n_codes, which, values)
+
+@dataclass(frozen=True)
+class Gini(Tallied):
+    """z_ij = 1[y_i != y_j], so P(S) = m^2 - sum_k m_k^2: the Gini impurity (SMERF, Proposition 1).
+
+    With ``class_weights``, integers c_k, shape (n_classes,), a row of weight w counts as w c_k in all sums of a
+    gain, and as w where a side must not be too light.
+    """
+
+    n_classes: int
+    unit: float = 1.0
+    class_weights: Ints | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all classes weigh the same."""
+        return self.class_weights is None
 
     @property
     def weights(self) -> Ints:
@@ -289,19 +339,9 @@ class Gini(BestSoFar):
         return np.ones(self.n_classes, np.int64) if self.class_weights is None else self.class_weights
 
     @property
-    def truth(self) -> Int32s:
-        """The class of each row."""
-        return self.codes
-
-    @property
     def impurity(self) -> GiniImpurity:
         """The impurity."""
-        return GiniImpurity(self.weights)
-
-    @property
-    def n_sums(self) -> int:
-        """How many sums a tally has."""
-        return self.n_classes
+        return GiniImpurity(self.n_classes, self.weights)
 
     @property
     def n_dimensions(self) -> int:
@@ -310,15 +350,10 @@ class Gini(BestSoFar):
 
 
 @dataclass(frozen=True)
-class Variance(BestSoFar):
-    """z_ij = f ||Y_i - Y_j||^2, so P(S) = 2 f (m sum w ||Y||^2 - ||sum w Y||^2) (SMERF, Proposition 2, f = 1/2).
+class Variance(Tallied):
+    """z_ij = f ||Y_i - Y_j||^2, so P(S) = 2 f (m sum w ||Y||^2 - ||sum w Y||^2) (SMERF, Proposition 2, f = 1/2)."""
 
-    ``places_missing`` is as in `Gini`.
-    """
-
-    fixed: Ints
     unit: float
-    places_missing: bool = False
 
     @classmethod
     def of(cls, vectors: Floats, factor: float, name: str = "targets", heaviest: int | None = None) -> Variance:
@@ -342,49 +377,15 @@ class Variance(BestSoFar):
         scale = power_of_two(largest, bits)
         return cls(np.rint(centred * scale).astype(np.int64), 2.0 * factor * scale**-2.0)
 
-    def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
-        """Whether a node holds two different vectors."""
-        differs = np.zeros(frontier.n_nodes, np.bool_)
-        for dimension in self.fixed.T:
-            differs |= _differs(frontier, dimension)
-        return differs
-
-    def improve(self, frontier: Frontier, values: Floats, min_leaf: int, cuts: Cuts) -> None:
-        """See `cut_rows`."""
-        rules = min_leaf, self.places_missing
-        cut_rows(frontier.nodes, values, self.truth, self.impurity, self.n_sums, rules, cuts)
-
-    def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
-        """Replace codes by ranks: see `rank_by_vectors`."""
-        rank_by_vectors(frontier.nodes, self.fixed, n_codes, which, values)
-
-    @property
-    def truth(self) -> Ints:
-        """The vector of each row in fixed point."""
-        return self.fixed
-
     @property
     def impurity(self) -> SquaredDistance:
         """The impurity."""
-        return SquaredDistance(1)
-
-    @property
-    def n_sums(self) -> int:
-        """How many sums a tally has."""
-        return int(self.fixed.shape[1])
+        return SquaredDistance(self.n_dimensions)
 
     @property
     def n_dimensions(self) -> int:
-        """In how many dimensions categories are ordered."""
-        return self.n_sums
-
-
-def judging(criterion: Criterion, truth: np.ndarray) -> Gini | Variance:
-    """The criterion over rows with this truth."""
-    if isinstance(criterion, Gini):
-        return replace(criterion, codes=truth)
-    assert isinstance(criterion, Variance)  # noqa: S101  (`distforest.growth.row_blocks` has asked)
-    return replace(criterion, fixed=truth)
+        """The number of dimensions of the vectors, in which categories are ordered."""
+        return int(self.truth.shape[1])
 
 
 def bits_of(n_rows: int) -> int:

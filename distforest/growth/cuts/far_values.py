@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.forest.frontier import Frontier
-from distforest.growth.cuts.criteria import Steady, Variance, bits_of, cut_variance, median_of
-from distforest.growth.cuts.scan import GAIN_ROUNDING, Cuts
+from distforest.growth.cuts.criteria import SquaredDistance, Steady, Variance, bits_of, median_of
+from distforest.growth.cuts.scan import GAIN_ROUNDING, Cuts, cut_rows
 from distforest.sources.source import Floats, Ints
 
 CLOSE = 2.0**-30
@@ -73,7 +73,8 @@ class FarVariance(Steady):
         """The best cut over candidates that lack the same rows; ``vectors`` has one for each row, NaN for those."""
         cuts, (fixed, units) = Cuts.none(frontier.n_nodes), self._fixed(frontier, vectors)
         places = np.arange(len(fixed), dtype=np.int32)
-        cut_variance(replace(frontier, rows=places), values, fixed, (min_leaf, self.places_missing), cuts)
+        impurity, rules = SquaredDistance(fixed.shape[1]), (min_leaf, self.places_missing)
+        cut_rows(replace(frontier, rows=places).nodes, values, fixed, impurity, rules, cuts)
         return cuts._replace(gain=cuts.gain * units)
 
     def _fixed(self, frontier: Frontier, vectors: Floats) -> tuple[Ints, Floats]:

@@ -49,7 +49,7 @@ def part_by_exemplars(
     parted = Parted(
         np.full(frontier.n_nodes, NO_CUT), np.ones(len(exemplars.columns), np.bool_), np.empty(len(values[0]), np.int8)
     )
-    go_to_nearest(frontier.nodes, exemplars.offset, values, criterion.codes, criterion.weights, min_leaf, parted)
+    go_to_nearest(frontier.nodes, exemplars.offset, values, criterion.truth, criterion.weights, min_leaf, parted)
     return parted
 
 

@@ -1,7 +1,8 @@
 """Poisson deviance of targets y >= 0: D(S) = sum w y log(y / mean(S)), half the deviance of their mean.
 
-A cut gains D(S) - D(L) - D(R) = s_L log(s_L / m_L) + s_R log(s_R / m_R) - s log(s / m) for sums s of the targets, as
-``criterion="poisson"`` of scikit-learn's trees does. It suits counts and rates, whose variance grows with their mean.
+With sums s of the targets and their mean y = s / m, a cut gains D(S) - D(L) - D(R) = s_L log(s_L / (m_L y)) +
+s_R log(s_R / (m_R y)), as ``criterion="poisson"`` of scikit-learn's trees does. It suits counts and rates, whose
+variance grows with their mean.
 """
 
 from __future__ import annotations
@@ -13,28 +14,19 @@ import numpy as np
 
 from distforest.errors import InputError
 from distforest.growth.cuts.criteria import SquaredDistance, Variance, bits_of, power_of_two
-from distforest.growth.cuts.scan import (
-    GAIN_ROUNDING,
-    Sides,
-    bins_for,
-    gain_of,
-    groups_for,
-    largest_gain,
-    may_gain,
-    rows_as_groups,
-)
-from distforest.jit import borrowing
+from distforest.growth.cuts.entropy import LOG_ROUNDING, rel_entr
+from distforest.growth.cuts.scan import Sides, gain_of, largest_gain, may_gain, read_alike
 from distforest.sources.source import Floats, Ints
 
 
 class PoissonDeviance(NamedTuple):
-    """Poisson deviance, and the least weight of a row, 1."""
+    """Poisson deviance of ``n_sums`` targets, which is 1."""
 
-    least: int
+    n_sums: int
 
 
-for function in (groups_for, bins_for, rows_as_groups):
-    function.share(SquaredDistance, PoissonDeviance)
+read_alike(SquaredDistance, PoissonDeviance)
+largest_gain.share(SquaredDistance, PoissonDeviance)
 
 
 @dataclass(frozen=True)
@@ -43,28 +35,27 @@ class Poisson(Variance):
 
     @classmethod
     def of_counts(cls, targets: Floats, heaviest: int | None = None) -> Self:
-        """Convert targets, shape (n_rows, 1), to integers whose sums fit 63 bits; raises InputError below 0."""
+        """Convert targets, shape (n_rows, 1), to integers whose sums fit 63 bits.
+
+        Raises
+        ------
+        InputError
+            A target is negative, or the largest one is not 0 and not from 1e-150 to 1e150.
+        """
         if not (targets >= 0.0).all():
             row = int(np.argmin(targets))
             raise InputError(f"criterion='poisson' takes targets of at least 0, found {targets[row, 0]:g} in row {row}")
-        scale = power_of_two(float(targets.max(initial=0.0)), bits_of(heaviest or len(targets)))
+        largest = float(targets.max(initial=0.0))
+        if largest and not 1e-150 <= largest <= 1e150:
+            found = f"found {largest:g} in row {int(np.argmax(targets))}"
+            raise InputError(f"criterion='poisson' takes targets whose largest is from 1e-150 to 1e150, {found}")
+        scale = power_of_two(largest, bits_of(heaviest or len(targets)))
         return cls(np.rint(targets * scale).astype(np.int64), 1.0 / scale)
 
     @property
     def impurity(self) -> PoissonDeviance:  # type: ignore[override]  # the same rows, another gain
         """The impurity."""
-        return PoissonDeviance(1)
-
-
-@borrowing
-def s_log_mean(s: int, m: int) -> float:
-    """S log(s / m), 0 for s = 0."""
-    return s * np.log(s / m) if s > 0 else 0.0
-
-
-@largest_gain.of(PoissonDeviance)
-def _(impurity: PoissonDeviance, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
-    return np.inf
+        return PoissonDeviance(self.n_dimensions)
 
 
 @may_gain.of(PoissonDeviance)
@@ -74,7 +65,7 @@ def _(impurity: PoissonDeviance, most: float, least: float, sides: Sides, left: 
 
 @gain_of.of(PoissonDeviance)
 def _(impurity: PoissonDeviance, most: float, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
-    whole = s_log_mean(left[0] + right[0], sides.n_left + sides.n_right)
-    parts = s_log_mean(left[0], sides.n_left) + s_log_mean(right[0], sides.n_right)
-    gain = parts - whole
-    return gain if gain > GAIN_ROUNDING * (abs(parts) + abs(whole)) else 0.0
+    whole = left[0] + right[0]
+    mean = whole / (sides.n_left + sides.n_right)
+    gain = rel_entr(left[0], sides.n_left * mean) + rel_entr(right[0], sides.n_right * mean)
+    return gain if gain > LOG_ROUNDING * whole else 0.0

@@ -18,7 +18,7 @@ which `ALL_OBSERVED` is the highest. Gains that differ by rounding are equal.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,14 @@ from distforest.growth.cuts.ordering import order_values
 from distforest.jit import borrowing, dispatched, dispatched_maker, kernel
 from distforest.sources.source import Floats, Int32s, Ints
 
-Impurity = NamedTuple
-"""What judges the two sides of a cut."""
+
+class Impurity(Protocol):
+    """What judges the two sides of a cut: a NamedTuple, whose type says how."""
+
+    @property
+    def n_sums(self) -> int:
+        """How many sums a tally has."""
+
 
 GAIN_ROUNDING = 1e-12
 """A gain below this share of its terms is rounding, and counts as 0; so does a difference of two gains."""
@@ -94,7 +100,7 @@ def note_missing(node: int, before: float, side: int, cuts: Cuts) -> None:
 
 
 class ClassGroups(NamedTuple):
-    """RowGroups of one class each: rows, or rows of one class and one value.
+    """Groups of one class each: rows, or rows of one class and one value.
 
     Attributes
     ----------
@@ -112,7 +118,7 @@ class ClassGroups(NamedTuple):
 
 
 class ClassSums(NamedTuple):
-    """RowGroups of any classes, all of which tally_up the same.
+    """Groups of any classes, all of which weigh the same.
 
     Attributes
     ----------
@@ -127,7 +133,7 @@ class ClassSums(NamedTuple):
 
 
 class VectorSums(NamedTuple):
-    """RowGroups of rows that have vectors.
+    """Groups of rows that have vectors.
 
     Attributes
     ----------
@@ -142,9 +148,9 @@ class VectorSums(NamedTuple):
 
 
 SummedGroups = ClassSums | VectorSums
-"""RowGroups to which rows are added."""
+"""Groups to which rows are added."""
 RowGroups = ClassGroups | SummedGroups
-"""RowGroups of one kind."""
+"""Groups of one kind."""
 
 
 class Tallies(NamedTuple):
@@ -359,13 +365,13 @@ def gain_of(impurity: Impurity, most: float, sides: Sides, left: Ints, right: In
 
 
 @dispatched_maker
-def groups_for(impurity: Impurity, n: int, n_sums: int) -> RowGroups:
+def groups_for(impurity: Impurity, n: int) -> RowGroups:
     """Room for the groups of up to n rows."""
     raise NotImplementedError
 
 
 @dispatched_maker
-def bins_for(impurity: Impurity, n: int, n_sums: int) -> SummedGroups:
+def bins_for(impurity: Impurity, n: int) -> SummedGroups:
     """Room for n groups of any rows."""
     raise NotImplementedError
 
@@ -373,6 +379,21 @@ def bins_for(impurity: Impurity, n: int, n_sums: int) -> SummedGroups:
 @dispatched
 def rows_as_groups(impurity: Impurity, rows: Int32s, weights: Int32s, truth: Int32s | Ints, groups: RowGroups) -> None:
     """Make each row of a node a group, from its number, its weight, and the ground truth of all rows."""
+
+
+@dispatched
+def load_vectors(impurity: Impurity, bins: SummedGroups, places: Ints, mass: Floats, vectors: Floats) -> None:
+    """Write the mass of the groups at some places, shape (n,), and the sums by which categories are ordered.
+
+    These are the sums of the vectors of the rows, shape (n, n_dimensions); for labels, the vectors are the unit vectors
+    of the classes, and of two classes only the second is written, as its share determines that of the first.
+    """
+
+
+def read_alike(impurity: type, other: type) -> None:
+    """Let an impurity ``other`` be computed from the same groups as ``impurity``."""
+    for function in (groups_for, bins_for, rows_as_groups, load_vectors):
+        function.share(impurity, other)
 
 
 # --- the scan ---------------------------------------------------------------------------------------------------
@@ -499,7 +520,6 @@ def cut_rows(
     values: Floats,
     truth: Int32s | Ints,
     impurity: Impurity,
-    n_sums: int,
     rules: tuple[int, bool],
     cuts: Cuts,
 ) -> None:
@@ -510,7 +530,7 @@ def cut_rows(
     starts, rows, weights = nodes
     longest = longest_of(starts)
     order, keys, spare = np.empty(longest, np.int64), np.empty(longest, np.uint64), np.empty(longest, np.uint64)
-    groups, tallies = groups_for(impurity, longest, n_sums), tallies_for(n_sums)
+    groups, tallies = groups_for(impurity, longest), tallies_for(impurity.n_sums)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         most = weigh_node(impurity, rows[first:last], weights[first:last], truth, groups, order, tallies)

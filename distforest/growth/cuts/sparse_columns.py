@@ -36,17 +36,17 @@ from distforest.sources.sparse_features import (
 )
 
 if TYPE_CHECKING:
-    from distforest.growth.cuts.criteria import Gini, Variance
+    from distforest.growth.cuts.criteria import Tallied
     from distforest.growth.cuts.scan import Impurity, RowGroups, Tallies
 
 
 def cut_sparse(
-    source: SparseFeatures, criterion: Gini | Variance, frontier: Frontier, projections: Projections, limits: Limits
+    source: SparseFeatures, criterion: Tallied, frontier: Frontier, projections: Projections, limits: Limits
 ) -> tuple[Cuts, Floats]:
     """`project_and_cut` for sparse features."""
     cuts, truth, impurity = Cuts.none(frontier.n_nodes), criterion.truth, criterion.impurity
     least = limits.min_samples_leaf
-    cut_sums(source.both_ways, frontier.nodes, projections, truth, impurity, criterion.n_sums, least, cuts)
+    cut_sums(source.both_ways, frontier.nodes, projections, truth, impurity, least, cuts)
     return cuts, values_on(source, frontier, projections, cuts)
 
 
@@ -117,7 +117,6 @@ def cut_sums(
     projections: Projections,
     truth: Int32s | Ints,
     impurity: Impurity,
-    n_sums: int,
     min_leaf: int,
     cuts: Cuts,
 ) -> None:
@@ -127,9 +126,9 @@ def cut_sums(
     """
     (starts, rows, weights), (width, offset, columns, terms) = nodes, projections
     longest, rules = longest_of(starts), (min_leaf, True)
-    room, sums, found = room_to_gather(stored), sums_for(longest, n_sums), no_room()
-    of_rows, of_sums = groups_for(impurity, longest, n_sums), groups_for(impurity, longest + n_sums, n_sums)
-    order, tallies = np.empty(longest, np.int64), tallies_for(n_sums)
+    room, sums, found = room_to_gather(stored), sums_for(longest, impurity.n_sums), no_room()
+    of_rows, of_sums = groups_for(impurity, longest), groups_for(impurity, longest + impurity.n_sums)
+    order, tallies = np.empty(longest, np.int64), tallies_for(impurity.n_sums)
     for node in range(starts.shape[0] - 1):
         first, last, begin, end = starts[node], starts[node + 1], offset[node * width], offset[(node + 1) * width]
         found = gather_values(stored, rows[first:last], columns[begin:end], room, found)

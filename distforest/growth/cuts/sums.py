@@ -32,7 +32,7 @@ from distforest.sources.source import Float32s, Int32s, Ints
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from distforest.growth.cuts.criteria import Gini, Variance
+    from distforest.growth.cuts.criteria import Tallied
     from distforest.growth.cuts.scan import Impurity, SummedGroups
 
 _SIDE_BY_SIDE = 1024
@@ -98,10 +98,10 @@ class NodeSums:
     bins: SummedGroups
 
     @classmethod
-    def zeros(cls, criterion: Gini | Variance, n_candidates: int) -> Self:
+    def zeros(cls, criterion: Tallied, n_candidates: int) -> Self:
         """The sums of no rows."""
         impurity = criterion.impurity
-        return cls(impurity, bins_for(impurity, n_candidates * N_CODES, criterion.n_sums))
+        return cls(impurity, bins_for(impurity, n_candidates * N_CODES))
 
     def add(self, block: RowBlock, columns: Int32s, rows: Int32s | None = None) -> None:
         """Add rows; candidate k reads column columns[k].
@@ -142,7 +142,7 @@ def add_block(
     bins: SummedGroups,
 ) -> None:
     """Add some rows of a block to the bins of their codes."""
-    groups = groups_for(impurity, _SIDE_BY_SIDE, bins.sums.shape[1])
+    groups = groups_for(impurity, _SIDE_BY_SIDE)
     for first in range(0, rows.shape[0], _SIDE_BY_SIDE):
         some = rows[first : first + _SIDE_BY_SIDE]
         rows_as_groups(impurity, some, weights[first : first + _SIDE_BY_SIDE], truth, groups)
@@ -152,7 +152,7 @@ def add_block(
 @kernel
 def cut_code_sums(bins: SummedGroups, impurity: Impurity, min_leaf: int, missing: int, cuts: Cuts) -> None:
     """As `cut_codes` for one node, from its bins; all candidates have the same rows."""
-    order, tallies = np.empty(N_CODES, np.int64), tallies_for(bins.sums.shape[1])
+    order, tallies = np.empty(N_CODES, np.int64), tallies_for(impurity.n_sums)
     code_of_bin = np.empty(bins.weights.shape[0])
     for place in range(bins.weights.shape[0]):
         code_of_bin[place] = np.float64(place % N_CODES)

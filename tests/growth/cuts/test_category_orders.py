@@ -118,7 +118,7 @@ def test_categories_are_ranked_by_their_means(node: Node, data: st.DataObject) -
     targets = data.draw(st.lists(st.integers(-3, 3), min_size=len(node.rows), max_size=len(node.rows)))
     criterion = Variance.of(np.array(targets, np.float64)[:, None], 0.5)
     # in fixed point less their middle: a monotone map, and equal means stay equal
-    fixed = [Fraction(int(y)) for y in criterion.fixed[:, 0]]
+    fixed = [Fraction(int(y)) for y in criterion.truth[:, 0]]
     expected = order_of_means(node.categories, fixed, node.weights)
     rank = {own: float(place) for place, group in enumerate(expected) for own in group}
     assert node.ranks(criterion) == [rank[own] for own in node.categories]

@@ -85,7 +85,9 @@ def assert_cuts(criterion: Criterion, search: Search, expected: list[naive.Found
     found = cut(criterion, search)
     assert found.candidate.tolist() == [candidate for candidate, _, _ in expected]
     assert found.threshold.tolist() == [threshold for _, threshold, _ in expected]
-    np.testing.assert_allclose(found.gain.clip(0) * criterion.unit, [gain for _, _, gain in expected], rtol=1e-10)
+    np.testing.assert_allclose(
+        found.gain.clip(0) * criterion.unit, [gain for _, _, gain in expected], rtol=1e-10, atol=1e-11
+    )
 
 
 def codes_of(search: Search, data: st.DataObject, n_classes: int = 3) -> np.ndarray:
@@ -410,7 +412,7 @@ def test_a_weight_is_so_many_equal_rows(search: Search, data: st.DataObject) -> 
     apart = Search(len(of), rows, [[1] * len(own) for own in rows], search.values[:, places], search.min_leaf)
     for weighed, repeated in (
         (Gini(codes, 3), Gini(codes[of], 3)),
-        (vectors, replace(vectors, fixed=vectors.fixed[of])),
+        (vectors, replace(vectors, truth=vectors.truth[of])),
         (MeanDistance.of(z, largest), MeanDistance.of(z[np.ix_(of, of)], largest)),
     ):
         found, other = cut(weighed, search), cut(repeated, apart)

@@ -15,8 +15,8 @@ from distforest.growth.cuts.criteria import Gini, Variance
 from distforest.growth.cuts.entropy import Entropy
 from distforest.growth.cuts.mean_distance import MeanDistance
 from distforest.growth.cuts.poisson import Poisson
-from distforest.growth.cuts.search import Limits, project_and_cut
-from distforest.growth.methods import FUSED, search_of
+from distforest.growth.cuts.search import Limits, judge_and_cut, project_and_cut
+from distforest.growth.methods import search_of
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
 from distforest.sources.source import Projections
@@ -126,7 +126,7 @@ def test_histograms_find_the_reference_cut_of_the_codes(seed: int, n_rows: int, 
 @pytest.mark.parametrize("case", ["binned", "binned_targets"])
 def test_trees_of_histograms_are_trees_of_ordered_codes(case: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = samples.problem_of(case, samples.data_of(case, 90))
-    assert problem.growth.search in FUSED.values()
+    assert problem.growth.search is not judge_and_cut
     weights = problem.sampling.weights(1, np.arange(3))
     table, leaves = problem.growth.grow(np.arange(3), weights)
     monkeypatch.setattr(class_histograms, "cut_codes_gini", None)  # the twin must not come to the fused kernels

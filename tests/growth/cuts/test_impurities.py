@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from distforest import SMERF, Distances, Labels, Targets
+from distforest import SMERF, Distances, Labels, SimForestClassifier, Targets
 from distforest.errors import InputError
 from distforest.growth.cuts.entropy import Entropy
 from distforest.growth.cuts.poisson import Poisson
@@ -106,3 +106,9 @@ def test_a_criterion_goes_with_its_ground_truth() -> None:
             SMERF(n_estimators=1, criterion=criterion).fit(X, truth)
     with pytest.raises(InputError, match="entropy"):
         SMERF(n_estimators=1, criterion="entropy").fit(X, Distances(np.abs(y[:, None] - y)))
+
+
+def test_exemplars_take_no_other_impurity() -> None:
+    forest = SimForestClassifier(n_estimators=1, cut="exemplars", criterion="entropy")
+    with pytest.raises(InputError, match="criterion"):
+        forest.fit(np.eye(6), [0, 0, 1, 1, 2, 2])

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.growth.cuts.category_search import BesideBins, put_better
+from distforest.growth.cuts.class_histograms import best_codes_by_labels
 from distforest.growth.cuts.criteria import Gini, Variance
 from distforest.growth.cuts.entropy import Entropy
-from distforest.growth.cuts.merged_rows import MergedRoom, lay_classes, lay_vectors
+from distforest.growth.cuts.histograms import best_codes
 from distforest.growth.cuts.poisson import Poisson
 from distforest.growth.cuts.scan import Cuts
 from distforest.growth.cuts.search import Limits
-from distforest.growth.methods import FUSED_BESIDE_CATEGORIES
 from distforest.sources.binned_table import BinnedTable
 from tests import samples
 from tests.growth.cuts.test_histograms import level_of
@@ -84,7 +84,7 @@ def by_all_rows(
     holes=st.sampled_from([0.0, 0.1, 0.9]),
     min_leaf=st.integers(1, 20),
 )
-def test_merged_rows_are_cut_as_all_rows_are_to_the_bit(
+def test_groups_of_categories_are_cut_as_all_rows_are_to_the_bit(
     seed: int, n_rows: int, n_nodes: int, width: int, most: int, holes: float, min_leaf: int
 ) -> None:
     source, n_categories = table_of(n_rows, most, seed, holes)
@@ -92,20 +92,9 @@ def test_merged_rows_are_cut_as_all_rows_are_to_the_bit(
     columns = np.random.default_rng(seed).integers(0, 5, (frontier.n_nodes, width)).tolist()
     projections = samples.projections([[[(column, 1.0)] for column in own] for own in columns])
     for criterion in criteria_of(n_rows, seed, places_missing=holes > 0 or seed % 2 == 0):
-        search = BesideBins(n_categories, *FUSED_BESIDE_CATEGORIES[type(criterion)])
+        search = BesideBins(n_categories, best_codes_by_labels if type(criterion) is Gini else best_codes)
         cuts, values = search(source, criterion, frontier, projections, limits)
         twin, of_twin = by_all_rows(search, source, criterion, frontier, projections, limits)
         assert [part.tobytes() for part in cuts] == [part.tobytes() for part in twin]
         has = (cuts.candidate >= 0)[frontier.place]
         assert values[has].tobytes() == of_twin[has].tobytes()
-
-
-def test_rows_of_one_category_and_one_class_are_one_row() -> None:
-    laid = MergedRoom(np.empty(4), np.empty(4, np.int32), np.empty(4, np.int32))
-    sums, values = np.array([[2, 0, 1], [0, 5, 0]], np.int32), np.array([10.0, np.nan])
-    assert lay_classes(np.array([1, 0]), values, sums, 0, laid) == 3
-    assert [part[:3].tolist() for part in laid[1:]] == [[1, 0, 2], [5, 2, 1]]
-    np.testing.assert_array_equal(laid.values[:3], [np.nan, 10.0, 10.0])
-    lay_vectors(np.array([1, 0]), values, np.array([3, 1]), 2, laid)
-    assert [part.tolist() for part in laid[1:]] == [[1, 2, 0, 2], [1, 0, 1, 2]]
-    np.testing.assert_array_equal(laid.values, [np.nan, np.nan, 10.0, 10.0])

@@ -1,47 +1,47 @@
-"""Merged rows: rows of one category that count as one; and the fused search of columns of categories by them.
+"""The fused search of columns of categories: each category is a group, whose rank is its key.
 
 ::
 
-    rows of a node     category, class, weight      merged rows
-    [ b 0 1 ] [ a 1 2 ] [ b 0 3 ] [ a 1 1 ]   ->    [ b 0 4 ] [ a 1 3 ]
-
-A weight is so many equal rows, so rows of one category and one class are one row of their whole weight. Rows with
-vectors are two: one of weight 1 with the sum of all vectors, and one of all other weight with zeros. What orders and
-cuts categories reads merged rows as it reads any others, and the cuts are the same bits, since every sum is.
+    rows of a node     category, class, weight      groups            ranks
+    [ b 0 1 ] [ a 1 2 ] [ b 0 3 ] [ a 1 1 ]   ->    b: 4, a: 3   ->   b 0, a 1
 
 The search reads categories where they lie. It numbers those of a node as their first rows come, adds up what they hold,
-orders them by `distforest.growth.cuts.category_orders`, and scans merged rows that are laid in this order. So no row is
-copied or sorted, and nothing of the size of rows times candidates is held.
+orders them by `distforest.growth.cuts.category_orders`, and scans them in this order. So no row is copied or sorted,
+and nothing of the size of rows times candidates is held. Sums are exact, so the cuts are those of all rows by the ranks
+of their categories. `CategorySums` does the same for one column whose rows come block after block.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
 from distforest.forest.frontier import Frontier, Nodes, longest_of
-from distforest.growth.cuts.category_orders import Tally, rank_by_means, tally_for
+from distforest.growth.cuts.category_orders import rank_groups, tally_for
 from distforest.growth.cuts.histograms import ColumnsRead
 from distforest.growth.cuts.scan import (
-    ClassSums,
+    ALL_ROWS,
     Cuts,
-    VectorSums,
     add_row,
     bins_for,
     clear_group,
     groups_for,
+    rows_as_groups,
     scan_keys,
     tallies_for,
+    tally_up,
     weigh_node,
 )
-from distforest.jit import borrowing, dispatched, fetch, kernel
+from distforest.growth.cuts.sums import joined_groups
+from distforest.jit import borrowing, fetch, kernel
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 if TYPE_CHECKING:
     from distforest.growth.cuts.class_histograms import UInt32s
-    from distforest.growth.cuts.criteria import Gini, Variance
-    from distforest.growth.cuts.scan import Impurity, RowGroups
+    from distforest.growth.cuts.criteria import Tallied
+    from distforest.growth.cuts.scan import Impurity, RowGroups, SummedGroups
     from distforest.growth.cuts.search import Limits
 
 _AHEAD = 32
@@ -50,78 +50,11 @@ _AHEAD = 32
 _SIDE_BY_SIDE = 128
 """Rows that are read candidate by candidate, while their lines are in the processor's cache."""
 
+ABSENT = -1
+"""The place of the first row of a category that no row has."""
+
 _ROOM = 1 << 18
 """Bytes of sums over categories that are held at once, unless one candidate takes more."""
-
-
-class MergedRows(NamedTuple):
-    """Rows that stand for all rows of a node where one column of categories is judged.
-
-    Attributes
-    ----------
-    values
-        The category of each row, NaN if it is missing, shape (n,). Categories come as their first rows in the node do.
-    truth
-        Class of each row, shape (n,), int32; or its vector in fixed point, shape (n, n_dimensions), int64.
-    weights
-        Weight of each row, shape (n,), int32.
-    """
-
-    values: Floats
-    truth: Int32s | Ints
-    weights: Int32s
-
-
-class MergedRoom(NamedTuple):
-    """Room for merged rows, each of shape (n,).
-
-    Attributes
-    ----------
-    values
-        The value of each row's category: its code or its rank; NaN if it is missing.
-    numbers
-        Class of each row, or the number of its vector among some.
-    weights
-        Weight of each row.
-    """
-
-    values: Floats
-    numbers: Int32s
-    weights: Int32s
-
-
-@kernel
-def merged_room(n: int) -> MergedRoom:
-    """Room for n merged rows."""
-    return MergedRoom(np.empty(n), np.empty(n, np.int32), np.empty(n, np.int32))
-
-
-@kernel
-def lay_classes(categories: Ints, values: Floats, sums: Int32s, first: int, laid: MergedRoom) -> int:
-    """Rows (values[c], l, sums[c, l]) of each category c in turn and each class l that it has, from row ``first`` on.
-
-    Returns the number of the row after them.
-    """
-    end = first
-    for c in categories:
-        for of_class in range(sums.shape[1]):
-            if sums[c, of_class] > 0:
-                laid.values[end], laid.numbers[end], laid.weights[end] = values[c], of_class, sums[c, of_class]
-                end += 1
-    return end
-
-
-@kernel
-def lay_vectors(categories: Ints, values: Floats, filled: Ints, zero: int, laid: MergedRoom) -> None:
-    """Rows (values[c], c, 1) and (values[c], zero, filled[c] - 1) of each category c in turn.
-
-    Category c has the weight filled[c], and the vector number c as its sum; vector number ``zero`` is 0.
-    """
-    end = 0
-    for c in categories:
-        laid.values[end], laid.numbers[end], laid.weights[end] = values[c], c, 1
-        laid.values[end + 1], laid.numbers[end + 1], laid.weights[end + 1] = values[c], zero, filled[c] - 1
-        end += 2
 
 
 class CategoriesRead(NamedTuple):
@@ -143,7 +76,7 @@ class CategoriesRead(NamedTuple):
 
 
 def best_categories(
-    categories: CategoriesRead, criterion: Gini | Variance, frontier: Frontier, limits: Limits
+    categories: CategoriesRead, criterion: Tallied, frontier: Frontier, limits: Limits
 ) -> tuple[Cuts, Floats]:
     """The best cut of each node over columns of categories, and the rank of each row's category on the chosen one.
 
@@ -151,9 +84,66 @@ def best_categories(
     """
     cuts, ranks = Cuts.none(frontier.n_nodes), np.zeros(len(frontier.rows))
     rules, truth = (limits.min_samples_leaf, criterion.places_missing), criterion.truth
-    shape = criterion.n_sums, criterion.n_dimensions
-    cut_ranks(frontier.nodes, categories, truth, criterion.impurity, shape, rules, cuts, ranks)
+    cut_ranks(frontier.nodes, categories, truth, criterion.impurity, criterion.n_dimensions, rules, cuts, ranks)
     return cuts, ranks
+
+
+@dataclass(frozen=True)
+class CategorySums:
+    """The sums of a node over one column of categories: a group for each, and at last one for missing values.
+
+    Attributes
+    ----------
+    criterion
+        Judges cuts; its own rows are not read.
+    bins
+        The groups, shape (n_categories + 1,).
+    first
+        Place of the first row of each category in the node, `ABSENT` if none has it, shape (n_categories + 1,).
+    n_rows
+        Number of rows that were added, shape (1,).
+    """
+
+    criterion: Tallied
+    bins: SummedGroups
+    first: Ints
+    n_rows: Ints
+
+    @classmethod
+    def zeros(cls, criterion: Tallied, n_categories: int) -> Self:
+        """The sums of no rows."""
+        bins = bins_for(criterion.impurity, n_categories + 1)
+        return cls(criterion, bins, np.full(n_categories + 1, ABSENT, np.int64), np.zeros(1, np.int64))
+
+    def add(self, categories: Float32s, truth: Int32s | Ints, rows: Int32s, weights: Int32s) -> None:
+        """Add the rows numbered ``rows``, whose weights are given, after all that are there."""
+        add_block_of_categories(
+            categories, truth, rows, weights, self.criterion.impurity, self.n_rows, self.first, self.bins
+        )
+
+    def joined(self, after: Self) -> Self:
+        """The sums of these rows and of those of ``after``, which come after them."""
+        later = np.where(after.first == ABSENT, ABSENT, after.first + self.n_rows)
+        first = np.where(self.first == ABSENT, later, self.first)
+        return type(self)(self.criterion, joined_groups(self.bins, after.bins), first, self.n_rows + after.n_rows)
+
+    @property
+    def seen(self) -> Ints:
+        """The categories that rows have, as their first rows come; the last number is that of missing values."""
+        there = np.flatnonzero(self.first != ABSENT)
+        return np.asarray(there[np.argsort(self.first[there])])
+
+    def improve(self, candidate: int, min_leaf: int, cuts: Cuts) -> Floats | None:
+        """Let the best cut of this column be the node's if it gains more than ``cuts``, of one node.
+
+        Returns the rank of each category, NaN if it is missing or no row has it, shape (n_categories + 1,); None if
+        another cut remains.
+        """
+        ranks, seen = np.full(len(self.first), np.nan), self.seen
+        seen, rules = seen[seen < len(ranks) - 1], (min_leaf, self.criterion.places_missing)
+        impurity, n_dimensions = self.criterion.impurity, self.criterion.n_dimensions
+        cut_category_sums(self.bins, seen, impurity, n_dimensions, candidate, rules, cuts, ranks)
+        return ranks if cuts.candidate[0] == candidate else None
 
 
 class Numbered(NamedTuple):
@@ -231,25 +221,24 @@ def cut_ranks(
     categories: CategoriesRead,
     truth: Int32s | Ints,
     impurity: Impurity,
-    shape: tuple[int, int],
+    n_dimensions: int,
     rules: tuple[int, bool],
     cuts: Cuts,
     ranks: Floats,
 ) -> None:
     """The best cut over the ranks of categories, which are groups; ranks[r] is that of row r on the chosen candidate.
 
-    ``shape`` has the number of sums of a tally, and the number of dimensions in which categories are ordered.
+    Categories are ordered in ``n_dimensions``.
     """
     starts, rows, weights = nodes
-    n_sums, n_dimensions = shape
     column, begin = categories.columns
     longest, n_codes = longest_of(starts), categories.n_codes
     most = min(n_codes, longest)
-    at_once = max(1, min(longest_of(begin), _ROOM // (4 * n_codes + 8 * (most + 1) * (n_sums + 1))))
+    at_once = max(1, min(longest_of(begin), _ROOM // (4 * n_codes + 8 * (most + 1) * (impurity.n_sums + 1))))
     numbered, rank_of = numbered_for(at_once, n_codes, most), np.empty(n_codes + 1)
     tally = tally_for(most + 1, most + 1, n_dimensions)
-    groups, tallies = groups_for(impurity, longest, n_sums), tallies_for(n_sums)
-    bins, keys = bins_for(impurity, at_once * (most + 1), n_sums), np.empty(at_once * (most + 1))
+    groups, tallies = groups_for(impurity, longest), tallies_for(impurity.n_sums)
+    bins, keys = bins_for(impurity, at_once * (most + 1)), np.empty(at_once * (most + 1))
     order = np.empty(longest + 1, np.int64)
     rank_of[n_codes] = np.nan
     for node in range(starts.shape[0] - 1):
@@ -265,7 +254,9 @@ def cut_ranks(
                 n_missing = 1 if bins.weights[first + most] > 0 else 0
                 if n == 0 or n + n_missing == 1 or cuts.gain[node] == best:
                     continue
-                rank_groups(bins, first, n, tally)
+                for c in range(n):
+                    order[c] = first + c
+                rank_groups(impurity, bins, order[:n], tally)
                 for e in range(n):
                     order[e], keys[first + e] = first + tally.order[e], tally.rank[e]
                 order[n] = first + most
@@ -304,27 +295,51 @@ def add_categories(
                 add_row(bins, begin + c, groups, r)
 
 
-@dispatched
-def rank_groups(bins: RowGroups, first: int, n: int, tally: Tally) -> None:
-    """Rank n groups from ``first`` on by the means of their sums: see `rank_by_means`."""
+@kernel
+def add_block_of_categories(
+    categories: Float32s,
+    truth: Int32s | Ints,
+    rows: Int32s,
+    weights: Int32s,
+    impurity: Impurity,
+    n_before: Ints,
+    first: Ints,
+    bins: SummedGroups,
+) -> None:
+    """Add some rows to the groups of their categories; ``n_before``, the number of earlier rows, goes up by theirs."""
+    groups, missing = groups_for(impurity, _SIDE_BY_SIDE), np.int64(first.shape[0] - 1)
+    for begin in range(0, rows.shape[0], _SIDE_BY_SIDE):
+        some = rows[begin : begin + _SIDE_BY_SIDE]
+        rows_as_groups(impurity, some, weights[begin : begin + _SIDE_BY_SIDE], truth, groups)
+        for r in range(some.shape[0]):
+            value = categories[some[r]]
+            c = np.int64(value) if value == value else missing
+            add_row(bins, c, groups, r)
+            if first[c] < 0:
+                first[c] = n_before[0] + begin + r
+    n_before[0] += rows.shape[0]
 
 
-@rank_groups.of(ClassSums)
-def _(bins: ClassSums, first: int, n: int, tally: Tally) -> None:
-    for c in range(n):
-        tally.mass[c] = np.float64(bins.weights[first + c])
-        if tally.vectors.shape[1] == 1:
-            tally.vectors[c, 0] = np.float64(bins.sums[first + c, 1])
-        else:
-            for of_class in range(bins.sums.shape[1]):
-                tally.vectors[c, of_class] = np.float64(bins.sums[first + c, of_class])
-    rank_by_means(n, tally)
-
-
-@rank_groups.of(VectorSums)
-def _(bins: VectorSums, first: int, n: int, tally: Tally) -> None:
-    for c in range(n):
-        tally.mass[c] = np.float64(bins.weights[first + c])
-        for q in range(bins.sums.shape[1]):
-            tally.vectors[c, q] = np.float64(bins.sums[first + c, q])
-    rank_by_means(n, tally)
+@kernel
+def cut_category_sums(
+    bins: SummedGroups,
+    seen: Ints,
+    impurity: Impurity,
+    n_dimensions: int,
+    candidate: int,
+    rules: tuple[int, bool],
+    cuts: Cuts,
+    ranks: Floats,
+) -> None:
+    """As `cut_ranks` for one node and candidate, from its groups; ranks[c] is the rank of category c in ``seen``."""
+    n, missing = seen.shape[0], bins.weights.shape[0] - 1
+    n_missing = 1 if bins.weights[missing] > 0 else 0
+    if n == 0:
+        return
+    tally, order, tallies = tally_for(n, n, n_dimensions), np.empty(n + 1, np.int64), tallies_for(impurity.n_sums)
+    rank_groups(impurity, bins, seen, tally)
+    for e in range(n):
+        order[e], ranks[seen[e]] = seen[tally.order[e]], tally.rank[e]
+    order[n] = missing
+    tally_up(bins, order[: n + n_missing], ALL_ROWS, tallies)
+    scan_keys(0, candidate, ranks, order[: n + n_missing], n, bins, impurity, tallies, rules, cuts)
