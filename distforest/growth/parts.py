@@ -39,7 +39,6 @@ from distforest.growth.row_blocks import (
     NodeExtent,
     NodesInMemory,
     check_by_sums,
-    criterion_over,
     cut_by_sums,
     no_sums_of,
     truth_of_rows,
@@ -86,7 +85,7 @@ class RowlessGrowth:
         growth = problem.growth
         check_by_sums(growth, IN_PARTS)
         none = truth_of_rows(growth)[:0].copy()
-        growth = replace(growth, criterion=criterion_over(growth.criterion, none, none))
+        growth = replace(growth, criterion=growth.criterion.over(none, none))
         return cls(growth, replace(problem.sampling, sample_weights=None))
 
     @property

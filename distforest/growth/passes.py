@@ -39,10 +39,9 @@ from distforest.growth.row_blocks import (
     NodesInMemory,
     block_of_growth,
     check_by_passes,
-    criterion_over,
     cut_by_sums,
-    dense,
     no_sums_of,
+    source_of_rows,
 )
 from distforest.growth.row_room import BLOCK_SHARE, FLOAT_BYTES, room_of
 from distforest.sources.arrays import release_pages
@@ -413,7 +412,7 @@ class _LargeNode:
         Rows keep their order, in which sums of floats are added.
         """
         growth, rows, n = tree.growth, self.rows, self.rows.n_rows
-        source = MappedRows(rows.mapped(), dense(growth.source).is_complete, tree.block_rows)
+        source = MappedRows(rows.mapped(), source_of_rows(growth).is_complete, tree.block_rows)
         frontier = Frontier(
             np.zeros(1, np.int64),
             np.array([self.node], np.int32),
@@ -421,7 +420,7 @@ class _LargeNode:
             np.arange(n, dtype=np.int32),
             rows.field("weights", 0, n),
         )
-        criterion = criterion_over(growth.criterion, rows.field("truth", 0, n), source.values, source)
+        criterion = growth.criterion.over(rows.field("truth", 0, n), source.values, source)
         held = tree.room.held(tree.passes.budget, n)
         search = InTurn(held, growth.search if isinstance(growth.search, CategorySearch) else None)
         growth = replace(growth, source=source, criterion=criterion, search=search)

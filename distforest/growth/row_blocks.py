@@ -33,9 +33,9 @@ from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.cuts.category_search import put_better
 from distforest.growth.cuts.class_costs import ClassCosts
 from distforest.growth.cuts.clusters import TwoClusters
-from distforest.growth.cuts.criteria import Criterion, Tallied
-from distforest.growth.cuts.histograms import N_CODES, code_of_missing
-from distforest.growth.cuts.random_cuts import AtRandom, judge_of_sides
+from distforest.growth.cuts.criteria import Tallied
+from distforest.growth.cuts.histograms import N_CODES
+from distforest.growth.cuts.random_cuts import judge_of_sides
 from distforest.growth.cuts.scan import Cuts
 from distforest.growth.cuts.sums import RowBlock
 from distforest.growth.cuts.table_sums import TableSums
@@ -44,8 +44,7 @@ from distforest.growth.grower import Growth, Levels, PartingByCuts, descend_leve
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import MISSING_CODE, BinnedSource
 from distforest.sources.binned_table import BinnedTable, CategoryColumns, places_of
-from distforest.sources.mapped_rows import MappedRows
-from distforest.sources.source import Int32s, Ints, offsets, runs
+from distforest.sources.source import Int32s, Ints, RowSource, offsets, runs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -132,56 +131,27 @@ def check_by_passes(growth: Growth) -> None:
 # --- the rows of a growth -------------------------------------------------------------------------------------
 
 
-def truth_of_rows(growth: Growth) -> Int32s | Ints:
-    """The truth of each row by which cuts are judged: its class, or its vector in fixed point; no columns without one.
+def source_of_rows(growth: Growth) -> RowSource:
+    """The source of a growth that `check_by_passes` accepts."""
+    assert isinstance(growth.source, RowSource)  # noqa: S101  (`check_by_passes`)
+    return growth.source
 
-    The growth is one that `check_by_passes` accepts.
-    """
-    criterion = judge_of_sides(growth.criterion)
-    if isinstance(criterion, (Tallied, ClassCosts)):
-        return criterion.truth
-    return np.empty((growth.source.shape[0], 0), np.int32)
+
+def truth_of_rows(growth: Growth) -> Int32s | Ints:
+    """The class of each row, or its vector in fixed point, by which cuts are judged; no columns without these."""
+    return growth.criterion.truth_of(growth.source.shape[0])
 
 
 def block_of_growth(growth: Growth) -> RowBlock:
     """All rows of a growth: their codes or features, which may be mapped, and their truth; each weighs 1."""
-    source, truth, categories = growth.source, truth_of_rows(growth), None
-    if isinstance(source, BinnedTable):
-        values, categories = source.numbers.codes, source.categories
-    else:
-        values = source.codes if isinstance(source, BinnedSource) else dense(source).values
+    (values, categories), truth = source_of_rows(growth).of_rows(), truth_of_rows(growth)
     return RowBlock(values, truth, np.broadcast_to(np.int32(1), len(truth)), categories)
-
-
-def dense(source: Any) -> ArraySource:
-    """The source of a growth that is not over bins: `check_by_passes` lets no other one through."""
-    assert isinstance(source, ArraySource)  # noqa: S101
-    return source
 
 
 def growth_among(growth: Growth, block: RowBlock) -> Growth:
     """The growth over some rows in memory, which are numbered from 0."""
-    source = growth.source
-    if isinstance(source, BinnedSource):
-        source = replace(source, codes=block.values)
-    elif isinstance(source, BinnedTable) and block.categories is not None:
-        source = source.over(block.values, block.categories)
-    else:
-        source = ArraySource.of(block.values, dense(source).is_complete)
-    return replace(growth, source=source, criterion=criterion_over(growth.criterion, block.truth, block.values))
-
-
-def criterion_over(
-    criterion: Criterion, truth: np.ndarray, features: np.ndarray, stored: MappedRows | None = None
-) -> Criterion:
-    """The criterion over rows with this truth and these features; ``stored`` reads the latter if they are a map."""
-    if isinstance(criterion, AtRandom):
-        return replace(criterion, criterion=criterion_over(criterion.criterion, truth, features, stored))
-    if isinstance(criterion, (Tallied, ClassCosts)):
-        return replace(criterion, truth=truth)
-    if isinstance(criterion, TwoClusters) and criterion.witnesses is not None:
-        return replace(criterion, witnesses=replace(criterion.witnesses, matrix=features, stored=stored))
-    return criterion
+    source = source_of_rows(growth).over(block.values, block.categories)
+    return replace(growth, source=source, criterion=growth.criterion.over(block.truth, block.values))
 
 
 # --- nodes in memory ------------------------------------------------------------------------------------------
@@ -406,11 +376,12 @@ def cut_by_sums(
     For the grower the node has two rows: the least and the greatest truth, of which the first has all the weight. These
     say whether it may be cut; where it is cut follows from the sums of all its rows.
     """
+    source: Any = growth.source  # in bins: see `check_by_sums`
     two = np.array([0, 1], np.int32), np.array([extent.weight, 0], np.int32)
     frontier = Frontier(np.zeros(1, np.int64), np.array([node], np.int32), np.array([0, 2]), *two)
-    search = _SearchBySums(sums_of, extent.weight)
+    search = _SearchBySums(sums_of, extent.weight, source.missing_code)
     truth = np.stack([extent.least, extent.greatest])
-    criterion = criterion_over(growth.criterion, truth, np.empty((2, 0)))
+    criterion = growth.criterion.over(truth, np.empty((2, 0)))
     parting = _PartingBySums(replace(growth, search=search, criterion=criterion), trees, written, search=search)
     below = descend_level(frontier, depth, parting, growth.watch)
     if not below.n_nodes:
@@ -420,14 +391,9 @@ def cut_by_sums(
         place = int(places_of(growth.n_categories > 0)[column])
     else:
         goes_right = np.arange(N_CODES) > parting.splits.threshold[0]
-        if _missing_code(growth.source) == MISSING_CODE:
+        if search.missing == MISSING_CODE:
             goes_right[MISSING_CODE] = parting.splits.missing[0] == RIGHT
     return CodeCut(column, goes_right, left, place)
-
-
-def _missing_code(source: Any) -> int:
-    """The code of missing numbers."""
-    return code_of_missing(source.numbers if isinstance(source, BinnedTable) else source)
 
 
 @dataclass
@@ -439,12 +405,13 @@ class _SearchBySums:
 
     sums_of: SumsOfColumns
     weight: int
+    missing: int
     best: tuple[CategorySums, Floats] | None = None
 
     def __call__(
         self,
-        source: Any,
-        criterion: Any,  # noqa: ARG002  (sums know theirs)
+        source: Any,  # noqa: ARG002  (sums know both)
+        criterion: Any,  # noqa: ARG002
         frontier: Frontier,
         projections: Projections,
         limits: Limits,
@@ -453,7 +420,7 @@ class _SearchBySums:
         min_leaf, cuts, of_categories, best = limits.min_samples_leaf, Cuts.none(1), Cuts.none(1), None
         for candidates, sums in self.sums_of(projections.columns):
             if len(sums.of_numbers):  # all numbers come with the first sums
-                cuts = self._cut_numbers(sums, min_leaf, _missing_code(source))
+                cuts = self._cut_numbers(sums, min_leaf)
                 cuts.candidate[:] = candidates[cuts.candidate] if cuts.candidate[0] >= 0 else -1
             for candidate, own in zip(candidates[sums.of_categories].tolist(), sums.categories, strict=True):
                 ranks = own.improve(candidate, min_leaf, of_categories)
@@ -462,9 +429,9 @@ class _SearchBySums:
         self.best = best if put_better(cuts, np.zeros(1, np.int64), chosen, of_categories)[0] else None
         return cuts, np.zeros(len(frontier.rows))
 
-    def _cut_numbers(self, sums: TableSums, min_leaf: int, missing: int) -> Cuts:
+    def _cut_numbers(self, sums: TableSums, min_leaf: int) -> Cuts:
         """The best cut of numbers; those that lack a value go to the side of more weight, where none was learned."""
-        cuts = sums.cut_numbers(min_leaf, missing)
+        cuts = sums.cut_numbers(min_leaf, self.missing)
         if cuts.candidate[0] >= 0 and cuts.missing[0] == STAY:
             filled = sums.filled(int(cuts.candidate[0]))
             n_left = int(filled[: int(np.floor(min(cuts.threshold[0], MISSING_CODE))) + 1].sum())

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from distforest.sources.given import ChunkedArray
     from distforest.sources.guarded import ZarrArray
+    from distforest.sources.source import Float32s
 
     Matrix = np.ndarray | ChunkedArray
 
@@ -108,6 +109,14 @@ class ArraySource:
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
         return self.values.shape[0], self.values.shape[1]
+
+    def of_rows(self) -> tuple[np.ndarray, None]:
+        """The values."""
+        return self.values, None
+
+    def over(self, values: np.ndarray, categories: Float32s | None = None) -> ArraySource:  # noqa: ARG002  (no bins)
+        """The source of other rows."""
+        return ArraySource.of(values, self.is_complete)
 
     def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The values at ``(rows[e], columns[e])``, shape (n_entries,)."""

@@ -5,7 +5,7 @@ A cut of the codes is a cut of the features at an edge: ``code <= a`` means ``va
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 MISSING_CODE = 255
 """The code of a missing value, if there are any; there are then at most 255 bins."""
+
+NO_CODE = 256
+"""A code that no value has."""
 
 QUANTILE_ROWS = 200_000
 """A longer column takes its edges from this many evenly spaced rows."""
@@ -107,6 +110,19 @@ class BinnedSource:
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
         return self.codes.shape[0], self.codes.shape[1]
+
+    @property
+    def missing_code(self) -> int:
+        """The code of missing values; one that no value has if there are none."""
+        return NO_CODE if self.is_complete else MISSING_CODE
+
+    def of_rows(self) -> tuple[NDArray[np.uint8], None]:
+        """The codes."""
+        return self.codes, None
+
+    def over(self, values: NDArray[np.uint8], categories: Float32s | None = None) -> BinnedSource:  # noqa: ARG002
+        """The source of other rows with the same bins, from their codes."""
+        return replace(self, codes=values)
 
     def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The codes at ``(rows[e], columns[e])``, shape (n_entries,)."""

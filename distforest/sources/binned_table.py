@@ -132,10 +132,21 @@ class BinnedTable:
         own = CategoryColumns(ArraySource.of(categories, complete), places_of(of_categories))
         return cls(numbers, own, of_categories)
 
-    def over(self, codes: NDArray[np.uint8], categories: Float32s) -> BinnedTable:
+    @property
+    def missing_code(self) -> int:
+        """That of the numbers."""
+        return self.numbers.missing_code
+
+    def of_rows(self) -> tuple[NDArray[np.uint8], Float32s]:
+        """The codes of the numbers, and the columns of categories."""
+        return self.numbers.codes, self.categories
+
+    def over(self, values: NDArray[np.uint8], categories: Float32s | None) -> BinnedTable:
         """The table of other rows, with the same bins: their codes, and the columns of categories alone."""
+        if categories is None:
+            raise TypeError("a table of categories is over categories, found None")
         own = CategoryColumns(ArraySource.of(categories, self.features.is_complete), places_of(self.of_categories))
-        return replace(self, numbers=replace(self.numbers, codes=codes), features=own)
+        return replace(self, numbers=self.numbers.over(values), features=own)
 
     @property
     def is_complete(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,6 +98,21 @@ class Source(Protocol):
 
     def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows), the same bits as of `project_entries`."""
+
+
+@runtime_checkable
+class RowSource(Source, Protocol):
+    """A source whose rows may lie in blocks: in memory, on disk, or on several workers."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it is known that no value is missing."""
+
+    def of_rows(self) -> tuple[np.ndarray, Float32s | None]:
+        """What is stored of each row: its values or the codes of its bins, and its categories beside codes."""
+
+    def over(self, values: np.ndarray, categories: Float32s | None) -> Self:
+        """The source of other rows, from what is stored of them."""
 
 
 class ReadByEntries:

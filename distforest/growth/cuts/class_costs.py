@@ -20,7 +20,7 @@ import numpy as np
 
 from distforest.growth.cuts.blocks import Where
 from distforest.growth.cuts.category_orders import rank_by_distances
-from distforest.growth.cuts.criteria import BestSoFar
+from distforest.growth.cuts.criteria import OfRows
 from distforest.growth.cuts.mean_distance import (
     SumRoom,
     digits,
@@ -41,26 +41,20 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ClassCosts(BestSoFar):
+class ClassCosts(OfRows):
     """z_ij = C[y_i, y_j]; gains in `Cuts` are distances.
 
     Attributes
     ----------
-    truth
-        The class y_i of each row, shape (n_rows,).
     costs
         The distances C of classes, symmetric, 0 on the diagonal, shape (n_classes, n_classes).
     exponent
         All distances of rows that may be drawn are below 2^exponent.
-    places_missing
-        As in `distforest.growth.cuts.criteria.Gini`.
     """
 
-    truth: Int32s
     costs: Float32s
     exponent: int
     unit: float = 1.0
-    places_missing: bool = False
 
     @classmethod
     def of(cls, codes: Int32s, costs: Float32s) -> Self:
@@ -87,7 +81,7 @@ class ClassCosts(BestSoFar):
 
     def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
         """Replace codes by ranks: see `rank_by_distances`, which reads a node's block from the costs."""
-        codes = self.truth[frontier.rows]
+        codes = self.truth[frontier.rows].astype(np.int32)
         where = Where.of(self.costs.reshape(-1), codes.astype(np.int64) * len(self.costs), codes)
         rank_by_distances(frontier.starts, where, frontier.weights, n_codes, which, values)
 

@@ -16,17 +16,15 @@ from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier, Nodes, longe
 from distforest.growth.cuts.criteria import Gini, gini_gain
 from distforest.growth.cuts.histograms import (
     N_CODES,
-    NO_CODE,
     Codes,
     ColumnsRead,
-    code_of_missing,
     columns_read,
     count_among_all,
 )
 from distforest.growth.cuts.scan import Cuts, keep_best, note_missing
 from distforest.growth.cuts.search import Limits, values_on
 from distforest.jit import borrowing, kernel
-from distforest.sources.binned import MISSING_CODE, BinnedSource
+from distforest.sources.binned import MISSING_CODE, NO_CODE, BinnedSource
 from distforest.sources.source import Floats, Int32s, Ints, Projections
 
 UInt32s = NDArray[np.uint32]
@@ -58,7 +56,7 @@ def best_codes_by_labels(
     source: BinnedSource, criterion: Gini, frontier: Frontier, projections: Projections, limits: Limits
 ) -> Cuts:
     """The best cut of each node over its candidates, of which each reads a single column, or none and is never cut."""
-    cuts, columns, missing = Cuts.none(frontier.n_nodes), columns_read(projections), code_of_missing(source)
+    cuts, columns, missing = Cuts.none(frontier.n_nodes), columns_read(projections), source.missing_code
     labels, n_classes = criterion.truth, criterion.n_classes
     cut_codes_gini(frontier.nodes, source.codes, columns, labels, n_classes, limits.min_samples_leaf, missing, cuts)
     count_among_all(projections, cuts)

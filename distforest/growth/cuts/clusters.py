@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from distforest.forest.frontier import Frontier
+    from distforest.sources.mapped_rows import MappedRows
 
 SCORES = {"two_means": TWO_MEANS, "fast_bic": FAST_BIC, "equal_bic": EQUAL_BIC}
 MCLUST_BIC = "mclust_bic"
@@ -66,6 +67,12 @@ class TwoClusters(Steady):
     # what the companions say of the rows of the nodes that are cut, if a candidate is a column of categories
     judges: Judges | None = None
     unit: float = 1.0
+
+    def over(self, truth: np.ndarray, features: np.ndarray, stored: MappedRows | None = None) -> Self:  # noqa: ARG002
+        """The criterion with the witnesses of other rows."""
+        if self.witnesses is None:
+            return self
+        return replace(self, witnesses=replace(self.witnesses, matrix=features, stored=stored))
 
     def attempted(self, keys: Keys, attempt: int) -> Self:
         """The criterion with the places and the witnesses of this attempt."""

@@ -14,8 +14,8 @@ says which one of equal gain it takes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,9 @@ from distforest.growth.rng import Keys
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints
 
+if TYPE_CHECKING:
+    from distforest.sources.mapped_rows import MappedRows
+
 
 class Turn(NamedTuple):
     """Some candidates of each node: those from number ``first`` on, of ``width``."""
@@ -62,6 +65,12 @@ class Criterion(Protocol):
     @property
     def unit(self) -> float:
         """The distance that a gain of 1 in `Cuts` stands for."""
+
+    def truth_of(self, n_rows: int) -> Int32s | Ints:
+        """The class of each row, or its vector in fixed point, by which cuts are judged; no columns without these."""
+
+    def over(self, truth: np.ndarray, features: np.ndarray, stored: MappedRows | None = None) -> Criterion:
+        """The criterion over other rows, with their truth and features; ``stored`` reads features that are a map."""
 
     def at(self, frontier: Frontier) -> Criterion:
         """The criterion for the level of ``frontier`` and those below it: itself, or one that holds less data."""
@@ -100,6 +109,19 @@ class Steady:
     def is_plain(self) -> bool:
         """Whether its class alone determines how it cuts: always."""
         return True
+
+    def truth_of(self, n_rows: int) -> Int32s | Ints:
+        """No columns."""
+        return np.empty((n_rows, 0), np.int32)
+
+    def over(
+        self,
+        truth: np.ndarray,  # noqa: ARG002  (no rows)
+        features: np.ndarray,  # noqa: ARG002
+        stored: MappedRows | None = None,  # noqa: ARG002
+    ) -> Self:
+        """Itself."""
+        return self
 
     def at(self, frontier: Frontier) -> Self:  # noqa: ARG002  (the same at every level)
         """Itself."""
@@ -271,19 +293,32 @@ def _(impurity: SquaredDistance, bins: VectorSums, places: Ints, mass: Floats, v
 
 
 @dataclass(frozen=True)
-class Tallied(BestSoFar):
-    """The base of criteria that the one scan computes, from an impurity and what each row adds to a tally.
+class OfRows(BestSoFar):
+    """The base of criteria that judge cuts by something of each row.
 
     Attributes
     ----------
     truth
-        The class of each row, shape (n_rows,), int32; or its vector in fixed point, shape (n_rows, n_dimensions).
+        The class of each row, shape (n_rows,), int32; or its vector in fixed point, shape (n_rows, q), int64.
     places_missing
         Whether a cut tries its missing rows on either side; if not, it leaves them out.
     """
 
     truth: Int32s | Ints
     places_missing: bool = field(default=False, kw_only=True)
+
+    def truth_of(self, n_rows: int) -> Int32s | Ints:  # noqa: ARG002  (all rows)
+        """The truth."""
+        return self.truth
+
+    def over(self, truth: np.ndarray, features: np.ndarray, stored: MappedRows | None = None) -> Self:  # noqa: ARG002
+        """The criterion with the truth of other rows."""
+        return replace(self, truth=truth)
+
+
+@dataclass(frozen=True)
+class Tallied(OfRows):
+    """The base of criteria that the one scan computes, from an impurity and what each row adds to a tally."""
 
     @property
     def impurity(self) -> Impurity:

@@ -26,7 +26,7 @@ from distforest.growth.cuts.scan import (
 )
 from distforest.growth.cuts.search import Limits, values_on
 from distforest.jit import borrowing, kernel
-from distforest.sources.binned import MISSING_CODE, BinnedSource
+from distforest.sources.binned import NO_CODE, BinnedSource
 from distforest.sources.source import Floats, Int32s, Ints, Projections
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 Codes = NDArray[np.uint8]
 
 N_CODES = 256
-NO_CODE = 256
-"""A code that no value has."""
 _SIDE_BY_SIDE = 128
 """Rows that are added candidate by candidate, while their lines are in the processor's cache."""
 _ROOM = 1 << 20
@@ -58,7 +56,7 @@ def best_codes(
     source: BinnedSource, criterion: Tallied, frontier: Frontier, projections: Projections, limits: Limits
 ) -> Cuts:
     """The best cut of each node over its candidates, of which each reads a single column, or none and is never cut."""
-    cuts, columns, missing = Cuts.none(frontier.n_nodes), columns_read(projections), code_of_missing(source)
+    cuts, columns, missing = Cuts.none(frontier.n_nodes), columns_read(projections), source.missing_code
     codes, truth, impurity = source.codes, criterion.truth, criterion.impurity
     cut_codes(frontier.nodes, codes, columns, truth, impurity, limits.min_samples_leaf, missing, cuts)
     count_among_all(projections, cuts)
@@ -98,11 +96,6 @@ def count_among_all(projections: Projections, cuts: Cuts) -> None:
     candidate = np.flatnonzero(np.diff(projections.offset)) % projections.width
     has = cuts.candidate >= 0
     cuts.candidate[has] = candidate[columns_read(projections).begin[:-1][has] + cuts.candidate[has]]
-
-
-def code_of_missing(source: BinnedSource) -> int:
-    """The code of missing values; one that no value has if there are none."""
-    return NO_CODE if source.is_complete else MISSING_CODE
 
 
 @kernel

@@ -14,10 +14,12 @@ from distforest.growth.cuts.fences import FIRST, LAST, find_fences
 from distforest.growth.cuts.scan import NO_CUT, Cuts
 from distforest.growth.rng import Keys, mix, unit
 from distforest.jit import kernel
-from distforest.sources.source import Floats, Ints, offsets
+from distforest.sources.source import Floats, Int32s, Ints, offsets
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from distforest.sources.mapped_rows import MappedRows
 
 FIRST_SHARE = 1 << 33
 """The first draw of a node's stream that places a cut; projections are drawn from those before it."""
@@ -114,6 +116,14 @@ class _OfSides(Steady):
     def unit(self) -> float:
         """That of the criterion."""
         return self.criterion.unit
+
+    def truth_of(self, n_rows: int) -> Int32s | Ints:
+        """That of the criterion."""
+        return self.criterion.truth_of(n_rows)
+
+    def over(self, truth: np.ndarray, features: np.ndarray, stored: MappedRows | None = None) -> Self:
+        """The same with the criterion over other rows."""
+        return replace(self, criterion=self.criterion.over(truth, features, stored))
 
     def at(self, frontier: Frontier) -> Self:
         """The same with the criterion that judges prepared for the level."""
