@@ -45,9 +45,7 @@ html_title = "distforest"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
-html_sidebars: dict[str, list[str]] = {
-    page: [] for page in ("index", "which-method", "benchmarks", "compare", "changelog")
-}
+html_sidebars: dict[str, list[str]] = {page: [] for page in ("index", "which-method", "compare", "changelog")}
 html_show_sourcelink = False
 html_context = {"default_mode": "auto"}
 html_theme_options = {

@@ -60,7 +60,7 @@ def test_a_python_snippet_runs_alone(snippet: str, tmp_path: Path) -> None:
 
 def test_every_block_is_of_a_kind_that_is_tested() -> None:
     assert {language for language, _ in BLOCKS} == {"python", "toml", ""}
-    assert len(PYTHON) == 2
+    assert len(PYTHON) == 3
     programs = {command[0] for command in commands(SHELL)}
     assert programs == {"python3", "pip", "pytest", "distforest", "dask"}
 

@@ -1,22 +1,22 @@
 """
-A messy table: words and holes
-==============================
+A messy table: categories and missing values
+============================================
 
-Your table has words in some columns and holes in others. SMERF, URerF, RFD and TreeRank take
-it as it is. The similarities of SimForest take holes, but no words. What is the honest way
-to give a forest such a table, and what is lost on it?
+Your table has categorical features, and some values are missing. SMERF, URerF, RFD and
+TreeRank take it as it is. The similarities of SimForest take missing values, but no categories.
+What is the honest way to give a forest such a table, and what does it cost?
 
-:Source: The wines of scikit-learn (UCI), made messy by the function ``messy`` below: no real
-   table with words and holes lies in this repository. So the intact table is known, and what
-   is lost can be measured.
+:Source: The wines of scikit-learn (UCI), made messy by the function ``messy`` below: this
+   repository holds no real table of that kind. So the intact table is known, and the loss can
+   be measured.
 """
 
 # %%
 # The raw table
 # -------------
 #
-# Three measurements are only known as words. Of all other cells a share is empty; and where
-# the proline is high, it is empty more often, as real holes are seldom drawn at random.
+# Three measurements are only known as categories. Of all other cells a share is empty. The
+# proline is missing more often where it is high, as real values are seldom missing at random.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -73,15 +73,15 @@ except InputError as error:
 # Six ways
 # --------
 #
-# - *As it is, RFD*: of two rows it reads whether their words differ and which two they are,
-#   and sends a hole where the training pairs with holes gained most.
-# - *As it is, SMERF*: it splits words into two sets, and treats holes in the same way.
-# - *Ordered words, medians*: words become 0, 1, 2 by their order, and a hole the median of
-#   its column.
-# - *The same, and where holes were*: a further column for each that had holes, 1 where a cell
-#   was empty.
-# - *One column a word, neighbours*: a column for each word, and holes filled by the five
-#   nearest rows.
+# - *As it is, RFD*: it reads whether the categories of two rows differ and which two they are,
+#   and sends a missing value where the training pairs without a value gained most.
+# - *As it is, SMERF*: it splits categories into two sets, and treats missing values likewise.
+# - *Ordered words, medians*: categories become 0, 1, 2 by their order, and the median of a
+#   column stands for its missing values.
+# - *The same, and where holes were*: a further column for each with missing values, 1 where a
+#   cell was empty.
+# - *One column a word, neighbours*: a column for each category; the five nearest rows fill the
+#   missing values.
 # - *Similarities, holes left*: no filling at all. Two wines are compared by the columns that
 #   both have (Gower's similarity), and a SimForest learns from these similarities, some of
 #   which may be missing.
@@ -191,8 +191,8 @@ plt.show()
 # -------------------------------
 #
 # The decision that a distance is for: which wine is most like this one? Here are the
-# distances of pairs of wines in the table whose holes were filled by medians, by how many
-# columns of the pair were filled, beside the distances of the same pairs in the intact table.
+# distances of pairs of wines in the table filled by medians, by how many columns of the pair
+# were filled, beside the distances of the same pairs in the intact table.
 
 raw = messy(table, 0.3, seed=0)
 filled = WAYS["ordered words, medians"].fit_transform(raw)
@@ -223,17 +223,17 @@ distances.groupby(
 # What it means
 # -------------
 #
-# Begin with the table as it is. For similarities, which take no words, use scikit-learn's
-# encoders in a pipeline, so that they are fitted on training rows alone. If words have an
-# order, say so by numbers. Columns of where the holes were are worth trying if a hole says
-# something about what you ask.
+# Begin with the table as it is. For similarities, which take no categories, use scikit-learn's
+# encoders in a pipeline, so that they are fitted on training rows alone. If categories have an
+# order, encode it by numbers. Indicator columns are worth trying if a missing value says
+# something about what you predict.
 #
 # Where it fails
 # --------------
 #
 # - A filled cell looks like a measured one, and its distance is too sure. No forest that is
 #   given filled cells knows the difference.
-# - A column for each word multiplies columns, and ``max_features`` then draws words more
-#   often than numbers.
+# - A column for each category multiplies columns, and ``max_features`` then draws categories
+#   more often than numbers.
 # - If you only want to predict the grower, scikit-learn's ``HistGradientBoostingClassifier``
-#   takes holes and words as they are.
+#   takes missing values and categories as they are.

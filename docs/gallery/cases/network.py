@@ -117,7 +117,7 @@ plt.show()
 # Where it fails
 # --------------
 #
-# - It sees files, not links: once a newcomer has a few links, a method that reads the network
+# - It does not read a newcomer's links: once there are a few, a method that reads the network
 #   is better.
 # - The network is undirected, unweighted and dense in memory. Of a large one give the links
 #   alone, as `Graph` of a sparse matrix.

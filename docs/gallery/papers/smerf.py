@@ -274,5 +274,6 @@ pd.Series(
 # --------------
 #
 # - A distance that really is linear is learned faster by a linear method.
-# - It knows new nodes by their features alone, so methods that also see links of new nodes,
-#   such as the paper's EPM on the Facebook network, are ahead once they have seen enough links.
+# - ``distance`` compares nodes by their features alone. ``training_distance`` also counts the
+#   links of the known node, but neither reads links of a new one. Methods that do, such as
+#   the paper's EPM on the Facebook network, are ahead once they have seen enough of them.
