@@ -240,10 +240,12 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         left, right = pairs_of_rows(n)
         return self._area(points, np.stack([left, right], axis=1), codes[left] != codes[right])
 
-    def score_pairs(
+    def roc_auc_score(
         self, X: PointsLike, pairs: PairsLike, similar: VectorLike, pair_weight: VectorLike | None = None
     ) -> float:
         """Compute the area under the ROC curve, as `score` does, over pairs known to be similar or dissimilar.
+
+        `pair_distance` has a value for each pair.
 
         Parameters
         ----------
