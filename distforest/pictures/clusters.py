@@ -135,6 +135,7 @@ def principal_coordinates(distance: np.ndarray, n_dimensions: int) -> Floats:
 
     Examples
     --------
+    >>> from distforest import principal_coordinates
     >>> points = np.array([0.0, 1.0, 5.0])
     >>> places = principal_coordinates(np.abs(points[:, None] - points), 1)
     >>> np.allclose(places[:, 0], points - 2.0)
