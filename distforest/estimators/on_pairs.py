@@ -199,7 +199,8 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         ----------
         X, Y
             Points as for `fit`, shapes (n_x, n_features) and (n_y, n_features). By default ``X`` is the training
-            points, and ``Y`` is ``X``.
+            points, and ``Y`` is ``X``: ``distance(T)`` is of each row of T to each of T, and ``distance(T, X)`` of each
+            to each training point, if ``X`` are these.
 
         Returns
         -------
