@@ -199,7 +199,8 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         ----------
         X, Y
             Points as for `fit`, shapes (n_x, n_features) and (n_y, n_features). By default ``X`` is the training
-            points, and ``Y`` is ``X``.
+            points, and ``Y`` is ``X``: ``distance(T)`` is of each row of T to each of T, and ``distance(T, X)`` of each
+            to each training point, if ``X`` are these.
 
         Returns
         -------
@@ -240,10 +241,12 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         left, right = pairs_of_rows(n)
         return self._area(points, np.stack([left, right], axis=1), codes[left] != codes[right])
 
-    def score_pairs(
+    def roc_auc_score(
         self, X: PointsLike, pairs: PairsLike, similar: VectorLike, pair_weight: VectorLike | None = None
     ) -> float:
         """Compute the area under the ROC curve, as `score` does, over pairs known to be similar or dissimilar.
+
+        `pair_distance` has a value for each pair.
 
         Parameters
         ----------

@@ -35,7 +35,8 @@ TRUTH_NAMES = {
 
 NO_REASON = "the cause is neither values that are all the same nor a rule that stops trees"
 RAISED = "each split that was tried raises the mean distance inside its sides (check that large means far)"
-"""Causes in a message where no other is known: in general, and of given distances."""
+RETURNED = "the similarities that a function has returned tell no objects apart (check that they differ)"
+"""Causes in a message where no other is known: in general, of given distances, and of similarities of a function."""
 
 
 def told_of_roots(problem: Bound, roots: Roots, closed: int = 0) -> str:
@@ -57,6 +58,7 @@ def told_of_roots(problem: Bound, roots: Roots, closed: int = 0) -> str:
     causes += [*_rules(problem), *_equal_truth(problem.data), *_equal_rows(problem.data)]
     causes = causes or list(_likely_causes(problem))
     unknown = RAISED if problem.data.truth.kind == TruthKind.DISTANCES else NO_REASON
+    unknown = RETURNED if problem.data.is_lazy else unknown
     return f"{follows}: {'; '.join(causes) or unknown}"
 
 

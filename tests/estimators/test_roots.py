@@ -104,7 +104,7 @@ def test_a_cause_that_is_not_known_is_not_made_up() -> None:
     with pytest.warns(DistforestWarning, match="mean distance"):
         SMERF(**FEW).fit(HALVES[:, None], linked)
     asked = Lazy(pairwise(lambda a, b: 1.0))
-    with pytest.warns(DistforestWarning, match="neither"):
+    with pytest.warns(DistforestWarning, match=naming("DF012", "function")):
         SimForestClassifier(asked, n_estimators=3, random_state=0).fit(list(range(12)), [0, 1] * 6)
 
 
