@@ -46,10 +46,6 @@ if TYPE_CHECKING:
     from distforest.sources.sparse_features import SparseFeatures
 
 
-OF_TRUTH = ("truth", "costs")
-"""The arrays of a truth that a forest may repeat, beside those of its graph."""
-
-
 @dataclass(frozen=True)
 class Data:
     """The data that a forest learns from, read and checked."""
@@ -106,12 +102,14 @@ class Data:
 
     def repeated(self, name: str) -> Any:
         """An array that a forest repeats, by the name of an attribute, or of an array of the truth."""
+        if name == "truth":
+            return self.truth.values
+        if name == "costs":
+            return self.truth.costs
         if name in GRAPH_ARRAYS and self.truth.graph is not None:
             stored = self.truth.graph.stored
             return dict(zip(GRAPH_ARRAYS, (stored.indptr, stored.indices, stored.data), strict=True))[name]
-        return (
-            {"truth": self.truth.values, "costs": self.truth.costs}[name] if name in OF_TRUTH else getattr(self, name)
-        )
+        return getattr(self, name)
 
     @property
     def sample_weight(self) -> Int32s | None:
