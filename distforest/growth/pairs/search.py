@@ -10,29 +10,29 @@ A pair is missing in a column of which either point lacks the value. The last bi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.forest.frontier import LEFT, STAY
-from distforest.growth.cuts.ordering import OrderRoom
+from distforest.growth.cuts.ordering import OrderRoom, order_values
 from distforest.growth.cuts.scan import Cuts
-from distforest.growth.cuts.two_classes import TwoClasses, TwoClassRows, cut_candidate
+from distforest.growth.cuts.two_classes import TwoClasses, scan_sums
 from distforest.growth.grower import Windows
 from distforest.growth.pairs.bins import PairBins, code_of
 from distforest.growth.pairs.histograms import (
+    BinRoom,
     CategoryRoom,
+    NodePairs,
     PairLevel,
-    WalkRoom,
-    cut_held,
+    bin_room,
+    cut_bins,
     cut_if_sets,
-    empty_bins,
     fill_missing,
-    held_bins,
     holds_pairs,
     rank_chosen,
 )
+from distforest.growth.pairs.square_search import EndsRoom, code_points, counted_ends, cut_if_square, took_sides
 from distforest.jit import borrowing, kernel
 from distforest.sources.kernels import WORD
 from distforest.sources.point_pairs import PairReading, PointPairs, read_column
@@ -62,14 +62,29 @@ def few_pairs(sizes: Ints, bins: PairBins | None) -> Bools:
 
 @dataclass(frozen=True)
 class PairSearch:
-    """The best cut of each node over single columns of pairs."""
+    """The best cut of each node over single columns of pairs, or square cuts of coordinates."""
 
     bins: PairBins | None  # bins of the columns; None: every node is cut at any value
+    # Of square cuts the code of each coordinate of each point, shape (n_points, p), without bins (0, p). None: no cuts
+    # are square.
+    squares: Codes | None = None
+
+    @classmethod
+    def of_squares(cls, bins: PairBins | None, pairs: PointPairs) -> Self:
+        """The search of square cuts of pairs of some points, whose coordinates are coded once."""
+        squares = np.zeros((len(pairs.points) if bins else 0, pairs.columns.n_features), np.uint8)
+        if bins is not None:
+            code_points(pairs.points, bins, squares)
+        return cls(bins, squares)
 
     def __call__(
         self, source: PointPairs, criterion: TwoClasses, frontier: Frontier, projections: Projections, limits: Limits
     ) -> tuple[Cuts, Floats]:
-        """The cuts, and the value of each pair on the chosen column, 0 if there is none; of categories, their rank."""
+        """The cuts, and for each pair a value that is at most the threshold where it goes left; NaN: missing.
+
+        The value is that on the chosen column, 0 if there is none; of categories, their rank; of a square cut,
+        infinity where it separates the pair, minus infinity where not.
+        """
         return self.in_turn(source, criterion, Windows(frontier, projections, projections.width), limits)
 
     def in_turn(
@@ -79,69 +94,51 @@ class PairSearch:
         frontier, projections, width = windows
         level, cuts = PairLevel.of(source, criterion, frontier, projections, limits), Cuts.none(frontier.n_nodes)
         categories, bins = CategoryRoom.of(source.columns, frontier.sizes), self.bins or NO_BINS
-        room = SearchRoom.of(int(frontier.sizes.max(initial=0)), width, bins, categories)
-        cut_pairs(level, few_pairs(frontier.sizes, self.bins), width, bins, room, cuts)
+        longest = int(frontier.sizes.max(initial=0))
+        ends = None if self.squares is None else EndsRoom.of(longest)
+        room = SearchRoom.of(longest, width, bins, ends, categories)
+        cut_pairs(level, few_pairs(frontier.sizes, self.bins), width, bins, self.squares, room, cuts)
         values = np.zeros(len(frontier.rows))
-        read_chosen(level, cuts.candidate, categories, values)
+        read_chosen(level, cuts, self.squares, values)
+        rank_chosen(level, cuts.candidate, categories, values)
         return cuts, values
-
-
-class OrderedNode(NamedTuple):
-    """Room for the values of the pairs of a node, their order and their classes, and for the sides of a cut.
-
-    A square cut has two values of each pair, and as its sides the pairs that it separates.
-    """
-
-    values: Floats
-    orders: OrderRoom
-    kinds: Codes
-    sides: Ints
-
-    @classmethod
-    def of(cls, longest: int) -> OrderedNode:
-        """Allocate room for nodes of up to ``longest`` values."""
-        orders, kinds = OrderRoom.of(longest), np.empty(longest, np.uint8)
-        return cls(np.empty(longest), orders, kinds, np.empty(2, np.int64))
-
-
-class NodePairs(NamedTuple):
-    """Pairs of a node, or of a block of it: their two points, classes and weights, shape (n,) or longer."""
-
-    left: Int32s
-    right: Int32s
-    kinds: Codes
-    weights: Int32s
 
 
 class SearchRoom(NamedTuple):
     """Room for a search, as long as the longest node."""
 
     every: NodePairs  # all pairs of a node
+    sums: Int32s  # the weight of the two classes in each of them, as groups of the scan
     words: NDArray[np.uint64]  # a word of `Present` for each pair: the features that both points have
-    # places, weights: numbers of the pairs that do not lack a column, and their weights where values are ordered
-    places: Int32s
-    weights: Int32s
+    places: Int32s  # numbers of the pairs that do not lack a column
+    some: Int32s  # ``sums`` of these where values are ordered, and at last of all others
     numbers: Int32s  # 0, 1, ..., the numbers of all pairs
-    ordered: OrderedNode  # the values of a column, their order, and the classes of the pairs that do not lack it
+    values: Floats  # the values of a column
+    orders: OrderRoom
     coded: Codes  # the codes of a block of pairs, shape (`CODED_PAIRS`,)
-    # filled, walked: a histogram for each candidate, empty between two nodes, and room for a walk over its bins
-    filled: NDArray[np.int32]
-    walked: WalkRoom
+    filled: Int32s  # a histogram for each candidate, empty between two nodes
+    bins: BinRoom
+    ends: EndsRoom | None  # room for square cuts, if there are any
     categories: CategoryRoom | None  # room for categories, if there are any
 
     @classmethod
-    def of(cls, longest: int, width: int, bins: PairBins, categories: CategoryRoom | None) -> SearchRoom:
+    def of(
+        cls, longest: int, width: int, bins: PairBins, ends: EndsRoom | None, categories: CategoryRoom | None
+    ) -> Self:
         """Allocate room for nodes of up to ``longest`` pairs and windows of ``width`` candidates."""
-        left, right, weights, places, of_observed = np.empty((5, longest), np.int32)
+        left, right, weights, places = np.empty((4, longest), np.int32)
         every, n_bins = NodePairs(left, right, np.empty(longest, np.uint8), weights), bins.edges.shape[1]
-        observed = np.empty(longest, np.uint64), places, of_observed
-        ordered, coded = OrderedNode.of(longest), np.empty(CODED_PAIRS, np.uint8)
-        histograms = np.zeros((width, n_bins, 2), np.int32), WalkRoom.of(n_bins)
-        return cls(every, *observed, np.arange(longest, dtype=np.int32), ordered, coded, *histograms, categories)
+        sums, some = np.zeros((2, longest + 1, 2), np.int32)
+        words, numbers = np.empty(longest, np.uint64), np.arange(longest, dtype=np.int32)
+        of_values = np.empty(longest), OrderRoom.of(longest + 1), np.empty(CODED_PAIRS, np.uint8)
+        filled = np.zeros((width, n_bins + 2, 2), np.int32)
+        return cls(every, sums, words, places, some, numbers, *of_values, filled, bin_room(n_bins), ends, categories)
 
 
 @kernel
-def cut_pairs(level: PairLevel, few: Bools, width: int, bins: PairBins, room: SearchRoom, cuts: Cuts) -> None:
+def cut_pairs(
+    level: PairLevel, few: Bools, width: int, bins: PairBins, squares: Codes | None, room: SearchRoom, cuts: Cuts
+) -> None:
     """Cut each node by its first ``width`` candidates, or by the next ones if these have no cut.
 
     A node of ``few`` pairs is cut at any value. Another one is cut at the edges of bins, or at any value if no edge
@@ -149,11 +146,11 @@ def cut_pairs(level: PairLevel, few: Bools, width: int, bins: PairBins, room: Se
     """
     n_candidates = level.columns.shape[1]
     for node in range(few.shape[0]):
-        gather_pairs(node, level, room.every)
+        gather_pairs(node, level, room)
         for first in range(0, n_candidates, width):
             last = min(first + width, n_candidates)
             if not few[node]:
-                cut_at_edges(node, first, last, level, bins, room, cuts)
+                cut_at_edges(node, first, last, level, bins, squares, room, cuts)
             if few[node] or cuts.gain[node] <= 0.0:
                 cut_at_values(node, first, last, level, room, cuts)
             if cuts.candidate[node] >= 0:
@@ -161,24 +158,29 @@ def cut_pairs(level: PairLevel, few: Bools, width: int, bins: PairBins, room: Se
 
 
 @kernel
-def read_chosen(level: PairLevel, chosen: Int32s, categories: CategoryRoom | None, values: Floats) -> None:
-    """values[r] = the column of pair r that its node has chosen, of categories their rank, where there is a cut."""
+def read_chosen(level: PairLevel, cuts: Cuts, squares: Codes | None, values: Floats) -> None:
+    """values[r] = the column of pair r that its node has chosen, or the side of a square cut, where there is a cut."""
     starts, rows, _ = level.nodes
-    for node in range(chosen.shape[0]):
-        first, last = starts[node], starts[node + 1]
-        if chosen[node] >= 0:
-            read_column(level.columns[node, chosen[node]], rows[first:last], level.pairs, values[first:last])
-    rank_chosen(level, chosen, categories, values)
+    for node in range(starts.shape[0] - 1):
+        if cuts.candidate[node] < 0:
+            continue
+        column, own = level.columns[node, cuts.candidate[node]], rows[starts[node] : starts[node + 1]]
+        of_node = values[starts[node] : starts[node + 1]]
+        if not took_sides(column, cuts.threshold[node], own, level, squares, of_node):
+            read_column(column, own, level.pairs, of_node)
 
 
 @borrowing
-def gather_pairs(node: int, level: PairLevel, every: NodePairs) -> None:
+def gather_pairs(node: int, level: PairLevel, room: SearchRoom) -> None:
     """Read the points, classes and weights of a node's pairs once for all of its candidates."""
-    (starts, rows, weights), first = level.nodes, level.nodes.starts[node]
+    (starts, rows, weights), first, every = level.nodes, level.nodes.starts[node], room.every
     own, left, right = rows.view(np.uint32), level.pairs.left, level.pairs.right  # see `distforest.jit`
     for r in range(starts[node + 1] - first):
+        kind, weight = level.codes[own[first + r]], weights[first + r]
         every.left[r], every.right[r] = left[own[first + r]], right[own[first + r]]
-        every.kinds[r], every.weights[r] = level.codes[own[first + r]], weights[first + r]
+        every.kinds[r], every.weights[r] = kind, weight
+        room.sums[r, 0], room.sums[r, 1] = 0, 0
+        room.sums[r, kind] = weight
 
 
 @borrowing
@@ -220,42 +222,49 @@ def is_never_missing(column: int, pairs: PairReading) -> bool:
 
 @borrowing
 def cut_at_values(node: int, first: int, last: int, level: PairLevel, room: SearchRoom, cuts: Cuts) -> None:
-    """As `cut_two_classes`, for candidates ``first`` to ``last - 1`` of a node, one after another."""
-    (values, orders, kinds, sides), every = room.ordered, room.every
+    """As `cut_rows`, for candidates ``first`` to ``last - 1`` of a node, one after another."""
+    values, (order, keys, spare), every = room.values, room.orders, room.every
     size = level.nodes.starts[node + 1] - level.nodes.starts[node]
     own = NodePairs(every.left[:size], every.right[:size], every.kinds[:size], every.weights[:size])
     if not level.pairs.is_complete:
         share_words(0, own, level, room.words)
     for k in range(first, last):
         c = level.columns[node, k]
-        if cut_if_sets(node, k, level, room.categories, cuts):
+        if cut_if_sets(node, k, level, room.categories, cuts) or cut_if_square(
+            node, k, own, level, room.sums, room.ends, cuts
+        ):
             continue
-        n, of_node = size, TwoClassRows(own.weights, own.kinds)
-        if is_never_missing(c, level.pairs):
-            read_places(c, room.numbers[:n], own, level, values)
-        else:
-            n, of_node = find_observed(c, own, level, room), TwoClassRows(room.weights, kinds)
-            if n == 0:
-                continue
-            read_places(c, room.places[:n], own, level, values)
+        n, sums, places = size, room.sums, room.numbers[:size]
+        if not is_never_missing(c, level.pairs):
+            n, sums = find_observed(c, own, level, room), room.some
+            places = room.places[:n]
             for r in range(n):
-                place = np.uint32(room.places[r])
-                room.weights[r], kinds[r] = own.weights[place], own.kinds[place]
-        cut_candidate(node, k, values[:n], orders, of_node, level.judged, sides, cuts)
+                place = np.uint32(places[r])
+                sums[r, 0], sums[r, 1] = room.sums[place, 0], room.sums[place, 1]
+        read_places(c, places, own, level, values)
+        m = order_values(values[:n], order, keys, spare)
+        order[m] = n
+        fill_missing(sums, order[:m], n, level.judged.counts[node])
+        scan_sums(node, k, values, order[: m + 1], m, sums, level.judged, room.bins.tallies, cuts)
 
 
 @borrowing
 def cut_at_edges(
-    node: int, first: int, last: int, level: PairLevel, bins: PairBins, room: SearchRoom, cuts: Cuts
+    node: int,
+    first: int,
+    last: int,
+    level: PairLevel,
+    bins: PairBins,
+    squares: Codes | None,
+    room: SearchRoom,
+    cuts: Cuts,
 ) -> None:
     """filled[k, b, s] = weight of the pairs of class s with code b on a candidate; then cut the node.
 
     A block of pairs is coded and counted on one candidate after another. Unordered pairs of categories have no bins:
     they are counted by category.
     """
-    columns, pairs, filled, walked, every = level.columns, level.pairs, room.filled, room.walked, room.every
-    begins = STAY if pairs.is_complete else LEFT
-    n_bins = filled.shape[1] - (not pairs.is_complete)  # the last one holds the missing pairs
+    columns, pairs, filled, every = level.columns, level.pairs, room.filled, room.every
     size = level.nodes.starts[node + 1] - level.nodes.starts[node]
     for begin in range(0, size, CODED_PAIRS):
         end = min(begin + CODED_PAIRS, size)
@@ -264,26 +273,28 @@ def cut_at_edges(
             share_words(0, own, level, room.words)
         for k in range(first, last):
             if not holds_pairs(columns[node, k], pairs.columns):
-                count_block(columns[node, k], own, level, bins, room, filled[k - first])
+                count_block(columns[node, k], own, level, bins, squares, room, filled[k - first])
     for k in range(first, last):
-        c, histogram = columns[node, k], filled[k - first]
-        if cut_if_sets(node, k, level, room.categories, cuts):
-            continue
-        held = walked.held[: held_bins(histogram[:n_bins], walked.held)]
-        if not is_never_missing(c, pairs):
-            fill_missing(histogram, held, level.judged.counts[node])
-        cut_held(node, k, histogram, held, bins.edges[c], level.judged, begins, walked.sides, cuts)
-        empty_bins(histogram, held)
+        if not cut_if_sets(node, k, level, room.categories, cuts):
+            cut_bins(node, k, filled[k - first], bins.edges[columns[node, k]], level.judged, room.bins, cuts)
 
 
 @borrowing
 def count_block(
-    column: int, own: NodePairs, level: PairLevel, bins: PairBins, room: SearchRoom, filled: NDArray[np.int32]
+    column: int,
+    own: NodePairs,
+    level: PairLevel,
+    bins: PairBins,
+    squares: Codes | None,
+    room: SearchRoom,
+    filled: Int32s,
 ) -> None:
     """Add the weight of each pair of a block that does not lack a column to filled[its code, its class]."""
-    places, values, coded = room.numbers[: own.left.shape[0]], room.ordered.values, room.coded
+    places, values, coded = room.numbers[: own.left.shape[0]], room.values, room.coded
     if not is_never_missing(column, level.pairs):
         places = room.places[: find_observed(column, own, level, room)]
+    if counted_ends(column, places, own, level.pairs.columns, squares, filled):
+        return
     read_places(column, places, own, level, values)
     low, scale, code, edges = bins.low[column], bins.scale[column], bins.code[column], bins.edges[column]
     for r in range(places.shape[0]):
