@@ -169,7 +169,10 @@ class Tallies(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """Weights of the two sides of a cut; and of classes m and sum_k m_k^2 of either side, which vectors leave 0."""
+    """Weights of the two sides of a cut; and of classes m and sum_k m_k^2 of either side, which vectors leave 0.
+
+    Of `distforest.growth.cuts.two_classes.TwoSums`, m is the weight of the second class alone.
+    """
 
     n_left: np.int64
     n_right: np.int64

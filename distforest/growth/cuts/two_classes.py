@@ -34,7 +34,6 @@ from distforest.growth.cuts.scan import (
     may_gain,
     move_left,
     rows_as_groups,
-    scan_keys,
     sides_of,
 )
 from distforest.jit import borrowing, dispatched
@@ -82,6 +81,14 @@ class Judged(NamedTuple):
     counts: Ints
     costs: Floats
     min_leaf: int
+
+
+class OpenNode(NamedTuple):
+    """What judges the cuts of one node: its impurity, all its rows as `open_node` tallies them, and rules of a scan."""
+
+    impurity: Impurity
+    tallies: Tallies
+    rules: tuple[int, bool]
 
 
 @dataclass(frozen=True)
@@ -148,22 +155,29 @@ def count_classes(nodes: Nodes, codes: Codes, counts: Ints) -> None:
 
 
 @borrowing
-def scan_sums(
-    node: int,
-    candidate: int,
-    keys: Floats,
-    order: Ints,
-    n: int,
-    sums: Int32s,
-    judged: Judged,
-    tallies: Tallies,
-    cuts: Cuts,
-) -> None:
-    """`scan_keys` of groups of these sums, shape (n, 2), in a node whose classes are counted."""
+def open_node(node: int, judged: Judged, tallies: Tallies) -> Impurity:
+    """Tally all rows of a node, whose classes are counted; returns its impurity, with its costs."""
     of_0, of_1 = judged.counts[node, 0], judged.counts[node, 1]
     tallies.weights[ALL_ROWS], tallies.sums[ALL_ROWS, 0], tallies.sums[ALL_ROWS, 1] = of_0 + of_1, of_0, of_1
-    impurity = with_costs(judged.impurity, judged.costs[node, 0], judged.costs[node, 1])
-    scan_keys(node, candidate, keys, order, n, TwoSums(sums), impurity, tallies, (judged.min_leaf, True), cuts)
+    return with_costs(judged.impurity, judged.costs[node, 0], judged.costs[node, 1])
+
+
+@borrowing
+def most_gain(of_node: OpenNode) -> float:
+    """The most that a cut of a node can gain."""
+    whole, none = of_node.tallies.sums[ALL_ROWS], np.int64(0)
+    sides = Sides(whole[0] + whole[1], none, whole[1], none, none, none)
+    return largest_gain(of_node.impurity, sides, whole, whole)
+
+
+@borrowing
+def fill_missing(sums: Int32s, order: Ints, missing: int, tallies: Tallies) -> None:
+    """sums[missing, s] = what is left of all rows of a node when the groups of ``order`` are taken away."""
+    of_0, of_1 = tallies.sums[ALL_ROWS, 0], tallies.sums[ALL_ROWS, 1]
+    for place in order:
+        of_0 -= sums[place, 0]
+        of_1 -= sums[place, 1]
+    sums[missing, 0], sums[missing, 1] = of_0, of_1
 
 
 # --- what the scan asks ---------------------------------------------------------------------------------------
@@ -178,19 +192,15 @@ def _(groups: TwoSums, place: int | np.int64, sums: Ints) -> np.int64:
 
 
 @move_left.of(TwoSums)
-def _(groups: TwoSums, place: int | np.int64, left: Ints, right: Ints, sides: Sides) -> Sides:
-    of_0, of_1 = np.int64(groups.sums[place, 0]), np.int64(groups.sums[place, 1])
-    left[0] += of_0
-    left[1] += of_1
-    right[0] -= of_0
-    right[1] -= of_1
-    n, none = of_0 + of_1, np.int64(0)
-    return Sides(sides.n_left + n, sides.n_right - n, none, none, none, none)
+def _(groups: TwoSums, place: int | np.int64, left: Ints, right: Ints, sides: Sides) -> Sides:  # noqa: ARG001
+    m, none = np.int64(groups.sums[place, 1]), np.int64(0)
+    n = np.int64(groups.sums[place, 0]) + m
+    return Sides(sides.n_left + n, sides.n_right - n, sides.m_left + m, none, sides.m_right - m, none)
 
 
 @sides_of.of(TwoSums)
 def _(groups: TwoSums, n_left: np.int64, n_right: np.int64, left: Ints, right: Ints) -> Sides:  # noqa: ARG001
-    return Sides(n_left, n_right, np.int64(0), np.int64(0), np.int64(0), np.int64(0))
+    return Sides(n_left, n_right, left[1], np.int64(0), right[1], np.int64(0))
 
 
 @dispatched
@@ -206,25 +216,21 @@ def _(impurity: CostedGini, of_0: float, of_1: float) -> CostedGini:
 
 @largest_gain.of(CostedGini)
 def _(impurity: CostedGini, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
-    m_0, m_1 = impurity.costs[0] * (left[0] + right[0]), impurity.costs[1] * (left[1] + right[1])
+    of_1 = sides.m_left + sides.m_right
+    m_0, m_1 = impurity.costs[0] * (sides.n_left + sides.n_right - of_1), impurity.costs[1] * of_1
     return 2.0 * m_0 * m_1 / (m_0 + m_1)
 
 
 @may_gain.of(CostedGini)
 def _(impurity: CostedGini, most: float, least: float, sides: Sides, left: Ints, right: Ints) -> bool:  # noqa: ARG001
-    """(most - least) m_L m_R > P(L) m_R + P(R) m_L; what is added on the left is more than all rounding."""
-    left_0, left_1 = impurity.costs[0] * left[0], impurity.costs[1] * left[1]
-    right_0, right_1 = impurity.costs[0] * right[0], impurity.costs[1] * right[1]
-    m_left, m_right = left_0 + left_1, right_0 + right_1
-    inside = 2.0 * (left_0 * left_1 * m_right + right_0 * right_1 * m_left)
-    return bool((most - least + GAIN_ROUNDING * most) * (m_left * m_right) > inside)
+    return True
 
 
 @gain_of.of(CostedGini)
 def _(impurity: CostedGini, most: float, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
     """With one division, not two."""
-    left_0, left_1 = impurity.costs[0] * left[0], impurity.costs[1] * left[1]
-    right_0, right_1 = impurity.costs[0] * right[0], impurity.costs[1] * right[1]
+    left_0, left_1 = impurity.costs[0] * (sides.n_left - sides.m_left), impurity.costs[1] * sides.m_left
+    right_0, right_1 = impurity.costs[0] * (sides.n_right - sides.m_right), impurity.costs[1] * sides.m_right
     m_left, m_right = left_0 + left_1, right_0 + right_1
     inside = 2.0 * (left_0 * left_1 * m_right + right_0 * right_1 * m_left) / (m_left * m_right)
     gain = most - inside

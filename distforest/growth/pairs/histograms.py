@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from distforest.forest.missing import ALL_OBSERVED
 from distforest.growth.cuts.category_orders import Tally, number_categories, rank_by_means, tally_for, write_ranks
-from distforest.growth.cuts.scan import Tallies, tallies_for
-from distforest.growth.cuts.two_classes import scan_sums
+from distforest.growth.cuts.scan import scan_keys
+from distforest.growth.cuts.two_classes import TwoSums, fill_missing
 from distforest.jit import borrowing, kernel
 from distforest.sources.point_pairs import PAIRED, ColumnReading, read_column
 from distforest.sources.source import Floats, Int32s, Ints
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier, Nodes
     from distforest.growth.cuts.scan import Cuts
     from distforest.growth.cuts.search import Limits
-    from distforest.growth.cuts.two_classes import Judged, TwoClasses
+    from distforest.growth.cuts.two_classes import Judged, OpenNode, TwoClasses
     from distforest.sources.kernels import Present
     from distforest.sources.point_pairs import PairColumns, PairReading, PointPairs
     from distforest.sources.source import Projections
@@ -53,42 +53,37 @@ class PairLevel(NamedTuple):
     codes: Codes  # the class of each pair, shape (n_pairs,)
     pairs: PairReading  # how the columns of a pair are read
     observed: Present  # which features each point has
+    # Of square cuts the code of each coordinate of each point, shape (n_points, p), without bins (0, p). None: no cuts
+    # are square.
+    squares: Codes | None
     judged: Judged  # counts and costs of the two classes in each node, and the least weight of a side
 
     @classmethod
     def of(
-        cls, source: PointPairs, criterion: TwoClasses, frontier: Frontier, projections: Projections, limits: Limits
+        cls,
+        source: PointPairs,
+        criterion: TwoClasses,
+        frontier: Frontier,
+        projections: Projections,
+        limits: Limits,
+        squares: Codes | None,
     ) -> PairLevel:
         """Collect the level of a search of pairs of two classes."""
         columns = projections.columns.reshape(frontier.n_nodes, projections.width)
         judged = criterion.judged(frontier, limits.min_samples_leaf)
-        return cls(frontier.nodes, columns, criterion.codes, source.reading, source.observed, judged)
+        return cls(frontier.nodes, columns, criterion.codes, source.reading, source.observed, squares, judged)
 
 
 class BinRoom(NamedTuple):
-    """Room for the scan of a histogram of n bins, one of missing pairs, and one whose groups all are on the left."""
+    """Room for the scan of a histogram of n bins, one of missing pairs, and one whose pairs all are on the left."""
 
-    keys: Floats  # the numbers of the bins as keys; NaN for that of the groups on the left, shape (n + 2,)
+    keys: Floats  # the numbers of the bins as keys; NaN for that of the pairs on the left, shape (n + 2,)
     order: Ints  # the bins in the order of the scan, shape (n + 2,)
-    tallies: Tallies
 
-
-@kernel
-def bin_room(n: int) -> BinRoom:
-    """Room for histograms of n bins."""
-    keys = np.arange(n + 2).astype(np.float64)
-    keys[n + 1] = np.nan
-    return BinRoom(keys, np.empty(n + 2, np.int64), tallies_for(2))
-
-
-@borrowing
-def fill_missing(sums: Int32s, order: Ints, missing: int, counts: Ints) -> None:
-    """sums[missing, s] = what is left of a node's ``counts`` when the groups of ``order`` are taken away."""
-    of_0, of_1 = counts[0], counts[1]
-    for place in order:
-        of_0 -= sums[place, 0]
-        of_1 -= sums[place, 1]
-    sums[missing, 0], sums[missing, 1] = of_0, of_1
+    @classmethod
+    def of(cls, n: int) -> Self:
+        """Allocate room for histograms of n bins."""
+        return cls(np.append(np.arange(n + 1.0), np.nan), np.empty(n + 2, np.int64))
 
 
 @borrowing
@@ -103,22 +98,31 @@ def held_bins(filled: Int32s, held: Ints) -> int:
 
 @borrowing
 def cut_bins(
-    node: int, candidate: int, filled: Int32s, edges: Floats, judged: Judged, room: BinRoom, cuts: Cuts
+    node: int,
+    candidate: int,
+    filled: Int32s,
+    edges: Floats,
+    lacks: bool,
+    of_node: OpenNode,
+    room: BinRoom,
+    cuts: Cuts,
 ) -> None:
     """Scan the bins that hold pairs, and empty them; a threshold is the middle one of the edges between two of them.
 
-    Behind the bins of values is that of missing pairs, which is filled here, and then one whose pairs are on the left
-    before the first value: those of all square cuts, none of other cuts.
+    Behind the bins of values is that of missing pairs, which is filled here if the candidate may lack some, and then
+    one whose pairs are on the left before the first value: those of all square cuts, none of other cuts.
     """
-    missing, at_start = filled.shape[0] - 2, cuts.gain[node]
+    (impurity, tallies, rules), missing, at_start = of_node, filled.shape[0] - 2, cuts.gain[node]
     room.order[0] = missing + 1
     n = 1 + held_bins(filled[:missing], room.order[1:])
     room.order[n] = missing
-    fill_missing(filled, room.order[:n], missing, judged.counts[node])
-    scan_sums(node, candidate, room.keys, room.order[: n + 1], n, filled, judged, room.tallies, cuts)
+    if lacks:
+        fill_missing(filled, room.order[:n], missing, tallies)
+    order = room.order[: n + lacks]
+    scan_keys(node, candidate, room.keys, order, n, TwoSums(filled), impurity, tallies, rules, cuts)
     if cuts.gain[node] > at_start and cuts.threshold[node] != ALL_OBSERVED:
         cuts.threshold[node] = edges[np.int64(np.ceil(cuts.threshold[node])) - 1]
-    for place in room.order[: n + 1]:
+    for place in order:
         filled[place, 0], filled[place, 1] = 0, 0
 
 
@@ -129,7 +133,6 @@ class CategoryRoom(NamedTuple):
     values: Floats  # the category of each pair, shape (n,)
     held: Int32s  # weight of the two classes in each category, and then of the missing pairs, shape (c + 1, 2)
     order: Ints  # the categories by rank, and then the missing pairs, shape (c + 1,)
-    tallies: Tallies
 
     @classmethod
     def of(cls, columns: PairColumns, sizes: Ints) -> Self | None:
@@ -142,7 +145,7 @@ class CategoryRoom(NamedTuple):
         n_codes, longest = max(columns.categories_of_columns), int(sizes.max(initial=0))
         most = min(n_codes, longest) + 1
         tally, held = tally_for(n_codes, longest, 1), np.empty((most, 2), np.int32)
-        return cls(tally, np.empty(longest), held, np.empty(most, np.int64), tallies_for(2))
+        return cls(tally, np.empty(longest), held, np.empty(most, np.int64))
 
 
 @borrowing
@@ -176,16 +179,19 @@ def rank_pairs(node: int, column: int, level: PairLevel, room: CategoryRoom) -> 
 
 
 @borrowing
-def cut_if_sets(node: int, candidate: int, level: PairLevel, room: CategoryRoom | None, cuts: Cuts) -> bool:
+def cut_if_sets(
+    node: int, candidate: int, level: PairLevel, of_node: OpenNode, room: CategoryRoom | None, cuts: Cuts
+) -> bool:
     """If the candidate holds unordered pairs, scan these by their ranks; returns whether it does."""
     if room is None or not holds_pairs(level.columns[node, candidate], level.pairs.columns):
         return False
-    n, order = rank_pairs(node, level.columns[node, candidate], level, room), room.order
+    (impurity, tallies, rules), (tally, _, held, order) = of_node, room
+    n = rank_pairs(node, level.columns[node, candidate], level, room)
     for e in range(n):
-        order[e] = room.tally.order[e]
+        order[e] = tally.order[e]
     order[n] = n
-    fill_missing(room.held, order[:n], n, level.judged.counts[node])
-    scan_sums(node, candidate, room.tally.rank, order[: n + 1], n, room.held, level.judged, room.tallies, cuts)
+    fill_missing(held, order[:n], n, tallies)
+    scan_keys(node, candidate, tally.rank, order[: n + 1], n, TwoSums(held), impurity, tallies, rules, cuts)
     return True
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.growth.cuts.ordering import OrderRoom, order_values
-from distforest.growth.cuts.scan import Cuts
-from distforest.growth.cuts.two_classes import TwoClasses, scan_sums
+from distforest.growth.cuts.scan import Cuts, Tallies, scan_keys, tallies_for
+from distforest.growth.cuts.two_classes import OpenNode, TwoClasses, TwoSums, fill_missing, most_gain, open_node
 from distforest.growth.grower import Windows
 from distforest.growth.pairs.bins import PairBins, code_of
 from distforest.growth.pairs.histograms import (
@@ -25,14 +25,12 @@ from distforest.growth.pairs.histograms import (
     CategoryRoom,
     NodePairs,
     PairLevel,
-    bin_room,
     cut_bins,
     cut_if_sets,
-    fill_missing,
     holds_pairs,
     rank_chosen,
 )
-from distforest.growth.pairs.square_search import EndsRoom, code_points, counted_ends, cut_if_square, took_sides
+from distforest.growth.pairs.square_search import code_points, counted_ends, cut_if_square, took_sides
 from distforest.jit import borrowing, kernel
 from distforest.sources.kernels import WORD
 from distforest.sources.point_pairs import PairReading, PointPairs, read_column
@@ -65,9 +63,7 @@ class PairSearch:
     """The best cut of each node over single columns of pairs, or square cuts of coordinates."""
 
     bins: PairBins | None  # bins of the columns; None: every node is cut at any value
-    # Of square cuts the code of each coordinate of each point, shape (n_points, p), without bins (0, p). None: no cuts
-    # are square.
-    squares: Codes | None = None
+    squares: Codes | None = None  # as of `PairLevel`
 
     @classmethod
     def of_squares(cls, bins: PairBins | None, pairs: PointPairs) -> Self:
@@ -92,14 +88,15 @@ class PairSearch:
     ) -> tuple[Cuts, Floats]:
         """The same of the first window of a node's candidates, or of the next one where these have no cut."""
         frontier, projections, width = windows
-        level, cuts = PairLevel.of(source, criterion, frontier, projections, limits), Cuts.none(frontier.n_nodes)
+        level, cuts = (
+            PairLevel.of(source, criterion, frontier, projections, limits, self.squares),
+            Cuts.none(frontier.n_nodes),
+        )
         categories, bins = CategoryRoom.of(source.columns, frontier.sizes), self.bins or NO_BINS
-        longest = int(frontier.sizes.max(initial=0))
-        ends = None if self.squares is None else EndsRoom.of(longest)
-        room = SearchRoom.of(longest, width, bins, ends, categories)
-        cut_pairs(level, few_pairs(frontier.sizes, self.bins), width, bins, self.squares, room, cuts)
+        room = SearchRoom.of(int(frontier.sizes.max(initial=0)), width, bins, self.squares is not None, categories)
+        cut_pairs(level, few_pairs(frontier.sizes, self.bins), width, bins, room, cuts)
         values = np.zeros(len(frontier.rows))
-        read_chosen(level, cuts, self.squares, values)
+        read_chosen(level, cuts, values)
         rank_chosen(level, cuts.candidate, categories, values)
         return cuts, values
 
@@ -108,37 +105,37 @@ class SearchRoom(NamedTuple):
     """Room for a search, as long as the longest node."""
 
     every: NodePairs  # all pairs of a node
-    sums: Int32s  # the weight of the two classes in each of them, as groups of the scan
+    sums: Int32s  # the weight of the two classes in each of them, as groups of the scan, and at last of missing pairs
     words: NDArray[np.uint64]  # a word of `Present` for each pair: the features that both points have
     places: Int32s  # numbers of the pairs that do not lack a column
-    some: Int32s  # ``sums`` of these where values are ordered, and at last of all others
     numbers: Int32s  # 0, 1, ..., the numbers of all pairs
-    values: Floats  # the values of a column
-    orders: OrderRoom
     coded: Codes  # the codes of a block of pairs, shape (`CODED_PAIRS`,)
     filled: Int32s  # a histogram for each candidate, empty between two nodes
     bins: BinRoom
-    ends: EndsRoom | None  # room for square cuts, if there are any
+    tallies: Tallies
     categories: CategoryRoom | None  # room for categories, if there are any
+    # some, values, orders: ``sums`` of the pairs that do not lack a column, its values, and their order; or of both
+    # ends of all pairs
+    some: Int32s
+    values: Floats
+    orders: OrderRoom
 
     @classmethod
     def of(
-        cls, longest: int, width: int, bins: PairBins, ends: EndsRoom | None, categories: CategoryRoom | None
-    ) -> Self:
+        cls, longest: int, width: int, bins: PairBins, has_ends: bool, categories: CategoryRoom | None
+    ) -> SearchRoom:
         """Allocate room for nodes of up to ``longest`` pairs and windows of ``width`` candidates."""
         left, right, weights, places = np.empty((4, longest), np.int32)
         every, n_bins = NodePairs(left, right, np.empty(longest, np.uint8), weights), bins.edges.shape[1]
-        sums, some = np.zeros((2, longest + 1, 2), np.int32)
-        words, numbers = np.empty(longest, np.uint64), np.arange(longest, dtype=np.int32)
-        of_values = np.empty(longest), OrderRoom.of(longest + 1), np.empty(CODED_PAIRS, np.uint8)
-        filled = np.zeros((width, n_bins + 2, 2), np.int32)
-        return cls(every, sums, words, places, some, numbers, *of_values, filled, bin_room(n_bins), ends, categories)
+        sums, words, numbers = np.empty((longest + 1, 2), np.int32), np.empty(longest, np.uint64), np.arange(longest)
+        coded, filled = np.empty(CODED_PAIRS, np.uint8), np.zeros((width, n_bins + 2, 2), np.int32)
+        scanned, n = (BinRoom.of(n_bins), tallies_for(2), categories), 2 * longest + 2 if has_ends else longest + 1
+        ordered = np.empty((n, 2), np.int32), np.empty(n), OrderRoom.of(n)
+        return cls(every, sums, words, places, numbers.astype(np.int32), coded, filled, *scanned, *ordered)
 
 
 @kernel
-def cut_pairs(
-    level: PairLevel, few: Bools, width: int, bins: PairBins, squares: Codes | None, room: SearchRoom, cuts: Cuts
-) -> None:
+def cut_pairs(level: PairLevel, few: Bools, width: int, bins: PairBins, room: SearchRoom, cuts: Cuts) -> None:
     """Cut each node by its first ``width`` candidates, or by the next ones if these have no cut.
 
     A node of ``few`` pairs is cut at any value. Another one is cut at the edges of bins, or at any value if no edge
@@ -147,18 +144,20 @@ def cut_pairs(
     n_candidates = level.columns.shape[1]
     for node in range(few.shape[0]):
         gather_pairs(node, level, room)
+        impurity = open_node(node, level.judged, room.tallies)
+        of_node = OpenNode(impurity, room.tallies, (level.judged.min_leaf, True))
         for first in range(0, n_candidates, width):
             last = min(first + width, n_candidates)
             if not few[node]:
-                cut_at_edges(node, first, last, level, bins, squares, room, cuts)
+                cut_at_edges(node, first, last, level, of_node, bins, room, cuts)
             if few[node] or cuts.gain[node] <= 0.0:
-                cut_at_values(node, first, last, level, room, cuts)
+                cut_at_values(node, first, last, level, of_node, room, cuts)
             if cuts.candidate[node] >= 0:
                 break
 
 
 @kernel
-def read_chosen(level: PairLevel, cuts: Cuts, squares: Codes | None, values: Floats) -> None:
+def read_chosen(level: PairLevel, cuts: Cuts, values: Floats) -> None:
     """values[r] = the column of pair r that its node has chosen, or the side of a square cut, where there is a cut."""
     starts, rows, _ = level.nodes
     for node in range(starts.shape[0] - 1):
@@ -166,7 +165,7 @@ def read_chosen(level: PairLevel, cuts: Cuts, squares: Codes | None, values: Flo
             continue
         column, own = level.columns[node, cuts.candidate[node]], rows[starts[node] : starts[node + 1]]
         of_node = values[starts[node] : starts[node + 1]]
-        if not took_sides(column, cuts.threshold[node], own, level, squares, of_node):
+        if not took_sides(column, cuts.threshold[node], own, level, level.squares, of_node):
             read_column(column, own, level.pairs, of_node)
 
 
@@ -221,18 +220,23 @@ def is_never_missing(column: int, pairs: PairReading) -> bool:
 
 
 @borrowing
-def cut_at_values(node: int, first: int, last: int, level: PairLevel, room: SearchRoom, cuts: Cuts) -> None:
+def cut_at_values(
+    node: int, first: int, last: int, level: PairLevel, of_node: OpenNode, room: SearchRoom, cuts: Cuts
+) -> None:
     """As `cut_rows`, for candidates ``first`` to ``last - 1`` of a node, one after another."""
-    values, (order, keys, spare), every = room.values, room.orders, room.every
+    (impurity, tallies, rules), most, every = of_node, most_gain(of_node), room.every
+    (order, keys, spare), values = room.orders, room.values
     size = level.nodes.starts[node + 1] - level.nodes.starts[node]
     own = NodePairs(every.left[:size], every.right[:size], every.kinds[:size], every.weights[:size])
     if not level.pairs.is_complete:
         share_words(0, own, level, room.words)
     for k in range(first, last):
         c = level.columns[node, k]
-        if cut_if_sets(node, k, level, room.categories, cuts) or cut_if_square(
-            node, k, own, level, room.sums, room.ends, cuts
-        ):
+        if cuts.gain[node] >= most:
+            break
+        if cut_if_sets(node, k, level, of_node, room.categories, cuts):
+            continue
+        if cut_if_square(node, k, own, level, level.squares, of_node, room, cuts):
             continue
         n, sums, places = size, room.sums, room.numbers[:size]
         if not is_never_missing(c, level.pairs):
@@ -243,21 +247,15 @@ def cut_at_values(node: int, first: int, last: int, level: PairLevel, room: Sear
                 sums[r, 0], sums[r, 1] = room.sums[place, 0], room.sums[place, 1]
         read_places(c, places, own, level, values)
         m = order_values(values[:n], order, keys, spare)
-        order[m] = n
-        fill_missing(sums, order[:m], n, level.judged.counts[node])
-        scan_sums(node, k, values, order[: m + 1], m, sums, level.judged, room.bins.tallies, cuts)
+        order[m], lacks = n, m < size
+        if lacks:
+            fill_missing(sums, order[:m], n, tallies)
+        scan_keys(node, k, values, order[: m + lacks], m, TwoSums(sums), impurity, tallies, rules, cuts)
 
 
 @borrowing
 def cut_at_edges(
-    node: int,
-    first: int,
-    last: int,
-    level: PairLevel,
-    bins: PairBins,
-    squares: Codes | None,
-    room: SearchRoom,
-    cuts: Cuts,
+    node: int, first: int, last: int, level: PairLevel, of_node: OpenNode, bins: PairBins, room: SearchRoom, cuts: Cuts
 ) -> None:
     """filled[k, b, s] = weight of the pairs of class s with code b on a candidate; then cut the node.
 
@@ -273,27 +271,22 @@ def cut_at_edges(
             share_words(0, own, level, room.words)
         for k in range(first, last):
             if not holds_pairs(columns[node, k], pairs.columns):
-                count_block(columns[node, k], own, level, bins, squares, room, filled[k - first])
+                count_block(columns[node, k], own, level, bins, room, filled[k - first])
     for k in range(first, last):
-        if not cut_if_sets(node, k, level, room.categories, cuts):
-            cut_bins(node, k, filled[k - first], bins.edges[columns[node, k]], level.judged, room.bins, cuts)
+        c, edges = columns[node, k], bins.edges[columns[node, k]]
+        if not cut_if_sets(node, k, level, of_node, room.categories, cuts):
+            cut_bins(node, k, filled[k - first], edges, not is_never_missing(c, pairs), of_node, room.bins, cuts)
 
 
 @borrowing
 def count_block(
-    column: int,
-    own: NodePairs,
-    level: PairLevel,
-    bins: PairBins,
-    squares: Codes | None,
-    room: SearchRoom,
-    filled: Int32s,
+    column: int, own: NodePairs, level: PairLevel, bins: PairBins, room: SearchRoom, filled: Int32s
 ) -> None:
     """Add the weight of each pair of a block that does not lack a column to filled[its code, its class]."""
     places, values, coded = room.numbers[: own.left.shape[0]], room.values, room.coded
     if not is_never_missing(column, level.pairs):
         places = room.places[: find_observed(column, own, level, room)]
-    if counted_ends(column, places, own, level.pairs.columns, squares, filled):
+    if counted_ends(column, places, own, level.pairs.columns, level.squares, filled):
         return
     read_places(column, places, own, level, values)
     low, scale, code, edges = bins.low[column], bins.scale[column], bins.code[column], bins.edges[column]

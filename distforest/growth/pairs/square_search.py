@@ -11,18 +11,20 @@ Each side of a cut is a square region of TreeRank (Clemencon, Vogel, appendix 6.
 numbers; any other column is cut as a whole: the further ones, and for a feature of categories the one that holds its
 unordered pairs, or of too many categories whether they differ (`square_candidates`). Of a coordinate that either point
 lacks, the pair is missing: it is tried among the separated pairs, and then among the others.
+
+A kernel that is given None in place of codes is compiled without what cuts squares.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.growth.cuts.ordering import OrderRoom, order_values
-from distforest.growth.cuts.scan import Cuts, Tallies, tallies_for
-from distforest.growth.cuts.two_classes import scan_sums
+from distforest.growth.cuts.ordering import order_values
+from distforest.growth.cuts.scan import Cuts, scan_keys
+from distforest.growth.cuts.two_classes import OpenNode, TwoSums, fill_missing
 from distforest.growth.pairs.bins import PairBins, code_of
 from distforest.growth.pairs.histograms import NodePairs, PairLevel
 from distforest.jit import borrowing, kernel
@@ -30,6 +32,8 @@ from distforest.sources.point_pairs import OF_NUMBERS, PAIRED, ColumnReading, Pa
 from distforest.sources.source import Float32s, Floats, Int32s
 
 if TYPE_CHECKING:
+    from distforest.growth.pairs.search import SearchRoom
+
     Codes = NDArray[np.uint8]
 
 
@@ -52,37 +56,27 @@ def is_square(column: int, how: ColumnReading) -> bool:
     return column < how.n_features and (how.kinds.shape[0] == 0 or how.kinds[column] == OF_NUMBERS)
 
 
-class EndsRoom(NamedTuple):
-    """Room for the ends of the pairs of a node, which are groups: the lesser ends, the greater ones, and two more.
-
-    A lesser end takes its pair from the left side of a cut, a greater one brings it back. The two further groups are
-    all observed pairs, which are on the left at first, and the missing ones.
-    """
-
-    values: Floats
-    orders: OrderRoom
-    sums: Int32s
-    tallies: Tallies
-
-    @classmethod
-    def of(cls, longest: int) -> Self:
-        """Allocate room for nodes of up to ``longest`` pairs."""
-        n = 2 * longest + 2
-        return cls(np.empty(n), OrderRoom.of(n), np.empty((n, 2), np.int32), tallies_for(2))
-
-
 @borrowing
 def cut_if_square(
-    node: int, candidate: int, own: NodePairs, level: PairLevel, sums: Int32s, room: EndsRoom | None, cuts: Cuts
+    node: int,
+    candidate: int,
+    own: NodePairs,
+    level: PairLevel,
+    squares: Codes | None,
+    of_node: OpenNode,
+    room: SearchRoom,
+    cuts: Cuts,
 ) -> bool:
     """If the candidate is a coordinate, scan the ends of all pairs of a node; returns whether it is.
 
-    A threshold t separates a pair if lesser end <= t < greater end.
+    The ends are groups: the lesser ones, which take their pairs from the left side of a cut, then the greater ones,
+    which bring them back. Two more are all observed pairs, which are on the left at first, and the missing ones.
     """
     c, size = level.columns[node, candidate], own.left.shape[0]
-    if room is None or not is_square(c, level.pairs.columns):
+    if squares is None or not is_square(c, level.pairs.columns):
         return False
-    values, ends, order, every, missing = room.values, room.sums, room.orders.order, 2 * size, 2 * size + 1
+    (impurity, tallies, rules), (order, keys, spare), values, ends = of_node, room.orders, room.values, room.some
+    every, missing = 2 * size, 2 * size + 1
     ends[missing, 0], ends[missing, 1] = 0, 0
     for r in range(size):
         one, other = level.pairs.points[own.left[r], c], level.pairs.others[own.right[r], c]
@@ -91,13 +85,14 @@ def cut_if_square(
         if lacks:
             values[r], values[size + r] = np.nan, np.nan
         for s in range(2):
-            ends[r, s], ends[size + r, s] = -sums[r, s], sums[r, s]
-            ends[missing, s] += sums[r, s] if lacks else 0
-    for s in range(2):
-        ends[every, s] = level.judged.counts[node, s] - ends[missing, s]
-    n = 1 + order_values(values[:every], order[1:], room.orders.keys, room.orders.spare)
+            weight = room.sums[r, s]
+            ends[r, s], ends[size + r, s] = -weight, weight
+            ends[missing, s] += weight if lacks else 0
+    order[0] = missing
+    fill_missing(ends, order[:1], every, tallies)
+    n = 1 + order_values(values[:every], order[1:], keys, spare)
     values[every], order[0], order[n] = np.nan, every, missing
-    scan_sums(node, candidate, values, order[: n + 1], n, ends, level.judged, room.tallies, cuts)
+    scan_keys(node, candidate, values, order[: n + 1], n, TwoSums(ends), impurity, tallies, rules, cuts)
     return True
 
 
