@@ -23,7 +23,6 @@ from distforest.growth.cuts.scan import (
     ALL_ROWS,
     GAIN_ROUNDING,
     Cuts,
-    Impurity,
     Sides,
     Tallies,
     add_group,
@@ -36,7 +35,7 @@ from distforest.growth.cuts.scan import (
     rows_as_groups,
     sides_of,
 )
-from distforest.jit import borrowing, dispatched
+from distforest.jit import borrowing
 from distforest.sources.source import Floats, Int32s, Ints
 
 if TYPE_CHECKING:
@@ -62,31 +61,10 @@ class CostedGini(NamedTuple):
     costs: tuple[float, float]
 
 
-class Judged(NamedTuple):
-    """Counts and costs by which the cuts of a level's nodes are judged, as kernels take them.
-
-    Attributes
-    ----------
-    impurity
-        What judges a cut, with any costs.
-    counts
-        Weight of each class in each node, shape (n_nodes, 2).
-    costs
-        Cost of each class in each node, shape (n_nodes, 2).
-    min_leaf
-        Least weight of a side, at least 1.
-    """
-
-    impurity: Impurity
-    counts: Ints
-    costs: Floats
-    min_leaf: int
-
-
 class OpenNode(NamedTuple):
-    """What judges the cuts of one node: its impurity, all its rows as `open_node` tallies them, and rules of a scan."""
+    """What judges the cuts of one node: its impurity, all its rows as `tally_node` tallies them, and rules of a scan."""
 
-    impurity: Impurity
+    impurity: CostedGini
     tallies: Tallies
     rules: tuple[int, bool]
 
@@ -122,16 +100,11 @@ class TwoClasses(Steady):
         """The best cut of each node, one node after another, as each has its own costs."""
         cuts = Cuts.none(frontier.n_nodes)
         for node, costs in enumerate(self.costs[frontier.tree].tolist()):
-            own, of_node = frontier.slice(node, node + 1), Cuts(*(part[node : node + 1] for part in cuts))
+            own, of_node = frontier.slice(node, node + 1), Cuts._make(part[node : node + 1] for part in cuts)
             of_rows = np.ascontiguousarray(values[:, slice(*frontier.starts[node : node + 2])])
             impurity = CostedGini(2, tuple(costs))
             cut_rows(own.nodes, of_rows, self.codes, impurity, (max(1, min_leaf), True), of_node)
         return cuts
-
-    def judged(self, frontier: Frontier, min_leaf: int) -> Judged:
-        """The counts and costs by which the cuts of each node are judged."""
-        impurity = CostedGini(2, (1.0, 1.0))
-        return Judged(impurity, self.counts(frontier), self.costs[frontier.tree], max(1, min_leaf))
 
 
 def even_costs(counts: Ints) -> Floats:
@@ -155,15 +128,18 @@ def count_classes(nodes: Nodes, codes: Codes, counts: Ints) -> None:
 
 
 @borrowing
-def open_node(node: int, judged: Judged, tallies: Tallies) -> Impurity:
-    """Tally all rows of a node, whose classes are counted; returns its impurity, with its costs."""
-    of_0, of_1 = judged.counts[node, 0], judged.counts[node, 1]
+def tally_node(counts: Ints, costs: Floats, tallies: Tallies) -> CostedGini:
+    """Tally all rows of a node, whose classes are counted; returns its impurity.
+
+    Its counts and costs are those of the classes, shapes (2,).
+    """
+    of_0, of_1 = counts[0], counts[1]
     tallies.weights[ALL_ROWS], tallies.sums[ALL_ROWS, 0], tallies.sums[ALL_ROWS, 1] = of_0 + of_1, of_0, of_1
-    return with_costs(judged.impurity, judged.costs[node, 0], judged.costs[node, 1])
+    return CostedGini(tallies.sums.shape[1], (costs[0], costs[1]))
 
 
 @borrowing
-def most_gain(of_node: OpenNode) -> float:
+def most_of_node(of_node: OpenNode) -> float:
     """The most that a cut of a node can gain."""
     whole, none = of_node.tallies.sums[ALL_ROWS], np.int64(0)
     sides = Sides(whole[0] + whole[1], none, whole[1], none, none, none)
@@ -201,17 +177,6 @@ def _(groups: TwoSums, place: int | np.int64, left: Ints, right: Ints, sides: Si
 @sides_of.of(TwoSums)
 def _(groups: TwoSums, n_left: np.int64, n_right: np.int64, left: Ints, right: Ints) -> Sides:  # noqa: ARG001
     return Sides(n_left, n_right, left[1], np.int64(0), right[1], np.int64(0))
-
-
-@dispatched
-def with_costs(impurity: Impurity, of_0: float, of_1: float) -> Impurity:
-    """An impurity of the same kind with the costs of the two classes in a node."""
-    raise NotImplementedError
-
-
-@with_costs.of(CostedGini)
-def _(impurity: CostedGini, of_0: float, of_1: float) -> CostedGini:
-    return CostedGini(impurity.n_sums, (of_0, of_1))
 
 
 @largest_gain.of(CostedGini)

@@ -25,13 +25,13 @@ from distforest.sources.point_pairs import PAIRED, ColumnReading, read_column
 from distforest.sources.source import Floats, Int32s, Ints
 
 if TYPE_CHECKING:
-    from distforest.forest.frontier import Frontier, Nodes
+    from distforest.forest.frontier import Nodes
     from distforest.growth.cuts.scan import Cuts
     from distforest.growth.cuts.search import Limits
-    from distforest.growth.cuts.two_classes import Judged, OpenNode, TwoClasses
+    from distforest.growth.cuts.two_classes import OpenNode, TwoClasses
+    from distforest.growth.grower import Windows
     from distforest.sources.kernels import Present
     from distforest.sources.point_pairs import PairColumns, PairReading, PointPairs
-    from distforest.sources.source import Projections
 
     Codes = NDArray[np.uint8]
 
@@ -56,25 +56,24 @@ class PairLevel(NamedTuple):
     # Of square cuts the code of each coordinate of each point, shape (n_points, p), without bins (0, p). None: no cuts
     # are square.
     squares: Codes | None
-    judged: Judged  # counts and costs of the two classes in each node, and the least weight of a side
+    # counts, costs: weight and cost of each class in each node, shape (n_nodes, 2)
+    counts: Ints
+    costs: Floats
+    min_leaf: int  # least weight of a side, at least 1
 
     @classmethod
     def of(
-        cls,
-        source: PointPairs,
-        criterion: TwoClasses,
-        frontier: Frontier,
-        projections: Projections,
-        limits: Limits,
-        squares: Codes | None,
+        cls, source: PointPairs, criterion: TwoClasses, windows: Windows, limits: Limits, squares: Codes | None
     ) -> PairLevel:
         """Collect the level of a search of pairs of two classes."""
+        frontier, projections, _ = windows
         columns = projections.columns.reshape(frontier.n_nodes, projections.width)
-        judged = criterion.judged(frontier, limits.min_samples_leaf)
-        return cls(frontier.nodes, columns, criterion.codes, source.reading, source.observed, squares, judged)
+        of_pairs = frontier.nodes, columns, criterion.codes, source.reading, source.observed, squares
+        counts, costs = criterion.counts(frontier), criterion.costs[frontier.tree]
+        return cls(*of_pairs, counts, costs, max(1, limits.min_samples_leaf))
 
 
-class BinRoom(NamedTuple):
+class HistogramRoom(NamedTuple):
     """Room for the scan of a histogram of n bins, one of missing pairs, and one whose pairs all are on the left."""
 
     keys: Floats  # the numbers of the bins as keys; NaN for that of the pairs on the left, shape (n + 2,)
@@ -104,7 +103,7 @@ def cut_bins(
     edges: Floats,
     lacks: bool,
     of_node: OpenNode,
-    room: BinRoom,
+    room: HistogramRoom,
     cuts: Cuts,
 ) -> None:
     """Scan the bins that hold pairs, and empty them; a threshold is the middle one of the edges between two of them.

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from distforest.growth.cuts.ordering import OrderRoom, order_values
 from distforest.growth.cuts.scan import Cuts, Tallies, scan_keys, tallies_for
-from distforest.growth.cuts.two_classes import OpenNode, TwoClasses, TwoSums, fill_missing, most_gain, open_node
+from distforest.growth.cuts.two_classes import OpenNode, TwoClasses, TwoSums, fill_missing, most_of_node, tally_node
 from distforest.growth.grower import Windows
 from distforest.growth.pairs.bins import PairBins, code_of
 from distforest.growth.pairs.histograms import (
-    BinRoom,
+    HistogramRoom,
     CategoryRoom,
     NodePairs,
     PairLevel,
@@ -87,15 +87,11 @@ class PairSearch:
         self, source: PointPairs, criterion: TwoClasses, windows: Windows, limits: Limits
     ) -> tuple[Cuts, Floats]:
         """The same of the first window of a node's candidates, or of the next one where these have no cut."""
-        frontier, projections, width = windows
-        level, cuts = (
-            PairLevel.of(source, criterion, frontier, projections, limits, self.squares),
-            Cuts.none(frontier.n_nodes),
-        )
+        level, (frontier, _, width) = PairLevel.of(source, criterion, windows, limits, self.squares), windows
+        cuts, values = Cuts.none(frontier.n_nodes), np.zeros(len(frontier.rows))
         categories, bins = CategoryRoom.of(source.columns, frontier.sizes), self.bins or NO_BINS
         room = SearchRoom.of(int(frontier.sizes.max(initial=0)), width, bins, self.squares is not None, categories)
         cut_pairs(level, few_pairs(frontier.sizes, self.bins), width, bins, room, cuts)
-        values = np.zeros(len(frontier.rows))
         read_chosen(level, cuts, values)
         rank_chosen(level, cuts.candidate, categories, values)
         return cuts, values
@@ -111,7 +107,7 @@ class SearchRoom(NamedTuple):
     numbers: Int32s  # 0, 1, ..., the numbers of all pairs
     coded: Codes  # the codes of a block of pairs, shape (`CODED_PAIRS`,)
     filled: Int32s  # a histogram for each candidate, empty between two nodes
-    bins: BinRoom
+    bins: HistogramRoom
     tallies: Tallies
     categories: CategoryRoom | None  # room for categories, if there are any
     # some, values, orders: ``sums`` of the pairs that do not lack a column, its values, and their order; or of both
@@ -129,7 +125,10 @@ class SearchRoom(NamedTuple):
         every, n_bins = NodePairs(left, right, np.empty(longest, np.uint8), weights), bins.edges.shape[1]
         sums, words, numbers = np.empty((longest + 1, 2), np.int32), np.empty(longest, np.uint64), np.arange(longest)
         coded, filled = np.empty(CODED_PAIRS, np.uint8), np.zeros((width, n_bins + 2, 2), np.int32)
-        scanned, n = (BinRoom.of(n_bins), tallies_for(2), categories), 2 * longest + 2 if has_ends else longest + 1
+        scanned, n = (
+            (HistogramRoom.of(n_bins), tallies_for(2), categories),
+            2 * longest + 2 if has_ends else longest + 1,
+        )
         ordered = np.empty((n, 2), np.int32), np.empty(n), OrderRoom.of(n)
         return cls(every, sums, words, places, numbers.astype(np.int32), coded, filled, *scanned, *ordered)
 
@@ -144,8 +143,8 @@ def cut_pairs(level: PairLevel, few: Bools, width: int, bins: PairBins, room: Se
     n_candidates = level.columns.shape[1]
     for node in range(few.shape[0]):
         gather_pairs(node, level, room)
-        impurity = open_node(node, level.judged, room.tallies)
-        of_node = OpenNode(impurity, room.tallies, (level.judged.min_leaf, True))
+        impurity = tally_node(level.counts[node], level.costs[node], room.tallies)
+        of_node = OpenNode(impurity, room.tallies, (level.min_leaf, True))
         for first in range(0, n_candidates, width):
             last = min(first + width, n_candidates)
             if not few[node]:
@@ -224,7 +223,7 @@ def cut_at_values(
     node: int, first: int, last: int, level: PairLevel, of_node: OpenNode, room: SearchRoom, cuts: Cuts
 ) -> None:
     """As `cut_rows`, for candidates ``first`` to ``last - 1`` of a node, one after another."""
-    (impurity, tallies, rules), most, every = of_node, most_gain(of_node), room.every
+    (impurity, tallies, rules), most, every = of_node, most_of_node(of_node), room.every
     (order, keys, spare), values = room.orders, room.values
     size = level.nodes.starts[node + 1] - level.nodes.starts[node]
     own = NodePairs(every.left[:size], every.right[:size], every.kinds[:size], every.weights[:size])
