@@ -21,8 +21,8 @@ from distforest.growth.cuts.two_classes import OpenNode, TwoClasses, TwoSums, fi
 from distforest.growth.grower import Windows
 from distforest.growth.pairs.bins import PairBins, code_of
 from distforest.growth.pairs.histograms import (
-    HistogramRoom,
     CategoryRoom,
+    HistogramRoom,
     NodePairs,
     PairLevel,
     cut_bins,
