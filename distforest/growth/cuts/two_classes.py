@@ -62,7 +62,7 @@ class CostedGini(NamedTuple):
 
 
 class OpenNode(NamedTuple):
-    """What judges the cuts of one node: its impurity, all its rows as `tally_node` tallies them, and rules of a scan."""
+    """What judges the cuts of one node: its impurity, all its rows, tallied, and the rules of a scan."""
 
     impurity: CostedGini
     tallies: Tallies
