@@ -19,7 +19,7 @@ from distforest.growth.cuts.search import Limits
 from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.grower import Growth
 from distforest.growth.pairs.search import PairSearch
-from distforest.growth.pairs.square_search import SquareSearch, square_candidates
+from distforest.growth.pairs.square_search import square_candidates
 from distforest.growth.pairs.tree_rank import LeafRank, Ranking, SmallTrees
 from distforest.sources.point_pairs import PairColumns, PointPairs
 from distforest.sources.source import Projections, offsets
@@ -59,7 +59,7 @@ class Asked:
     def leafrank(self, pairs: PointPairs) -> LeafRank:
         """Small trees cut at any value."""
         candidates = square_candidates(pairs.columns) if self.square else np.arange(pairs.shape[1], dtype=np.int32)
-        search = SquareSearch.of(None, pairs) if self.square else PairSearch(None)
+        search = PairSearch.of_squares(None, pairs) if self.square else PairSearch(None)
         limits = Limits(2, self.min_leaf, self.leafrank_depth)
         return SmallTrees(Growth(pairs, InOrder(candidates), NOTHING, limits, 0, search), self.square)
 

@@ -169,7 +169,10 @@ class Tallies(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """Weights of the two sides of a cut; and of classes m and sum_k m_k^2 of either side, which vectors leave 0."""
+    """Weights of the two sides of a cut; and of classes m and sum_k m_k^2 of either side, which vectors leave 0.
+
+    Of `distforest.growth.cuts.two_classes.TwoSums`, m is the weight of the second class alone.
+    """
 
     n_left: np.int64
     n_right: np.int64
@@ -186,8 +189,9 @@ def tallies_for(n_sums: int) -> Tallies:
 
 
 @dispatched
-def add_group(groups: RowGroups, place: int | np.int64, sums: Ints) -> None:
-    """Add one group to the sums of a tally."""
+def add_group(groups: RowGroups, place: int | np.int64, sums: Ints) -> np.int64:
+    """Add one group to the sums of a tally; returns its weight."""
+    raise NotImplementedError
 
 
 @dispatched
@@ -203,8 +207,9 @@ def move_left(groups: RowGroups, place: int | np.int64, left: Ints, right: Ints,
 
 
 @add_group.of(ClassGroups)
-def _(groups: ClassGroups, place: int | np.int64, sums: Ints) -> None:
+def _(groups: ClassGroups, place: int | np.int64, sums: Ints) -> np.int64:
     sums[groups.codes[place]] += groups.masses[place]
+    return np.int64(groups.weights[place])
 
 
 @move_left.of(ClassGroups)
@@ -218,9 +223,10 @@ def _(groups: ClassGroups, place: int | np.int64, left: Ints, right: Ints, sides
 
 
 @add_group.of(ClassSums)
-def _(groups: ClassSums, place: int | np.int64, sums: Ints) -> None:
+def _(groups: ClassSums, place: int | np.int64, sums: Ints) -> np.int64:
     for c in range(sums.shape[0]):
         sums[c] += groups.sums[place, c]
+    return np.int64(groups.weights[place])
 
 
 @move_left.of(ClassSums)
@@ -249,9 +255,10 @@ def _(groups: ClassGroups | ClassSums, n_left: np.int64, n_right: np.int64, left
 
 
 @add_group.of(VectorSums)
-def _(groups: VectorSums, place: int | np.int64, sums: Ints) -> None:
+def _(groups: VectorSums, place: int | np.int64, sums: Ints) -> np.int64:
     for q in range(sums.shape[0]):
         sums[q] += groups.sums[place, q]
+    return np.int64(groups.weights[place])
 
 
 @move_left.of(VectorSums)
@@ -406,8 +413,7 @@ def tally_up(groups: RowGroups, places: Ints, which: int, tallies: Tallies) -> N
     for c in range(tallies.sums.shape[1]):
         tallies.sums[which, c] = 0
     for place in places:
-        tallies.weights[which] += groups.weights[place]
-        add_group(groups, place, tallies.sums[which])
+        tallies.weights[which] += add_group(groups, place, tallies.sums[which])
 
 
 @borrowing

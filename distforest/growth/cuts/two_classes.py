@@ -6,7 +6,7 @@ costs n / (2 n_s) of a TreeRank cell its two classes weigh the same, and m_0 - m
 Lambda(C) (Clemencon, Vogel, section 3.1; see `distforest.growth.pairs.tree_rank`).
 
 Counts are integers, so a cut does not depend on the order of the rows. Missing values are tried on either side, and
-ties are broken, as in `distforest.growth.cuts.criteria`.
+ties are broken, as in `distforest.growth.cuts.scan`, which finds the cuts.
 """
 
 from __future__ import annotations
@@ -17,33 +17,56 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier, Nodes, longest_of
+from distforest.forest.frontier import Frontier, Nodes
 from distforest.growth.cuts.criteria import Steady
-from distforest.growth.cuts.ordering import OrderRoom, order_values
-from distforest.growth.cuts.scan import GAIN_ROUNDING, NO_CUT, Cuts, keep_best, note_missing
-from distforest.jit import borrowing, kernel
+from distforest.growth.cuts.scan import (
+    ALL_ROWS,
+    GAIN_ROUNDING,
+    Cuts,
+    Sides,
+    Tallies,
+    add_group,
+    cut_rows,
+    gain_of,
+    groups_for,
+    largest_gain,
+    may_gain,
+    move_left,
+    rows_as_groups,
+    sides_of,
+)
+from distforest.jit import borrowing
 from distforest.sources.source import Floats, Int32s, Ints
 
 if TYPE_CHECKING:
     Codes = NDArray[np.uint8]
 
 
-class Judged(NamedTuple):
-    """Counts and costs by which the cuts of a level's nodes are judged, as kernels take them.
+class TwoSums(NamedTuple):
+    """Groups of two classes.
 
     Attributes
     ----------
-    counts
-        Weight of each class in each node, shape (n_nodes, 2).
-    costs
-        Cost of each class in each node, shape (n_nodes, 2).
-    min_leaf
-        Least weight of a side.
+    sums
+        The weight of each class in each group, shape (n, 2); negative of a group that comes back from the left.
     """
 
-    counts: Ints
-    costs: Floats
-    min_leaf: int
+    sums: Int32s
+
+
+class CostedGini(NamedTuple):
+    """P(S) = 2 m_0 m_1 of the masses of two classes, ``n_sums``, with their costs in a node."""
+
+    n_sums: int
+    costs: tuple[float, float]
+
+
+class OpenNode(NamedTuple):
+    """What judges the cuts of one node: its impurity, all its rows, tallied, and the rules of a scan."""
+
+    impurity: CostedGini
+    tallies: Tallies
+    rules: tuple[int, bool]
 
 
 @dataclass(frozen=True)
@@ -74,14 +97,14 @@ class TwoClasses(Steady):
         return counts
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
-        """The best cut of each node."""
+        """The best cut of each node, one node after another, as each has its own costs."""
         cuts = Cuts.none(frontier.n_nodes)
-        cut_two_classes(frontier.nodes, self.codes, values, self.judged(frontier, min_leaf), cuts)
+        for node, costs in enumerate(self.costs[frontier.tree].tolist()):
+            own, of_node = frontier.slice(node, node + 1), Cuts._make(part[node : node + 1] for part in cuts)
+            of_rows = np.ascontiguousarray(values[:, slice(*frontier.starts[node : node + 2])])
+            impurity = CostedGini(2, tuple(costs))
+            cut_rows(own.nodes, of_rows, self.codes, impurity, (max(1, min_leaf), True), of_node)
         return cuts
-
-    def judged(self, frontier: Frontier, min_leaf: int) -> Judged:
-        """The counts and costs by which the cuts of each node are judged."""
-        return Judged(self.counts(frontier), self.costs[frontier.tree], min_leaf)
 
 
 def even_costs(counts: Ints) -> Floats:
@@ -105,126 +128,87 @@ def count_classes(nodes: Nodes, codes: Codes, counts: Ints) -> None:
 
 
 @borrowing
-def two_class_gain(whole: float, left_0: float, left_1: float, right_0: float, right_1: float) -> float:
-    """P(S)/m - (P(L)/m_L + P(R)/m_R) with P = 2 m_0 m_1, ``whole`` = P(S)/m; 0 where it is rounding."""
-    left, right = left_0 + left_1, right_0 + right_1
-    inside = 2.0 * (left_0 * left_1 * right + right_0 * right_1 * left) / (left * right)  # one division, not two
-    gain = whole - inside
-    return gain if gain > GAIN_ROUNDING * (whole + inside) else 0.0
+def tally_node(counts: Ints, costs: Floats, tallies: Tallies) -> CostedGini:
+    """Tally all rows of a node, whose classes are counted; returns its impurity.
+
+    Its counts and costs are those of the classes, shapes (2,).
+    """
+    of_0, of_1 = counts[0], counts[1]
+    tallies.weights[ALL_ROWS], tallies.sums[ALL_ROWS, 0], tallies.sums[ALL_ROWS, 1] = of_0 + of_1, of_0, of_1
+    return CostedGini(tallies.sums.shape[1], (costs[0], costs[1]))
 
 
 @borrowing
-def gain_of_counts(whole: float, left: Ints, counts: Ints, costs: Floats, min_leaf: int) -> float:
-    """The gain of a cut with ``left`` of ``counts`` on one side, shapes (2,); `NO_CUT` if a side is too light."""
-    n_left = left[0] + left[1]
-    n_right = counts[0] + counts[1] - n_left
-    if n_left < max(1, min_leaf) or n_right < max(1, min_leaf):
-        return NO_CUT
-    return two_class_gain(
-        *(whole, costs[0] * left[0], costs[1] * left[1]),
-        *(costs[0] * (counts[0] - left[0]), costs[1] * (counts[1] - left[1])),
-    )
+def most_of_node(of_node: OpenNode) -> float:
+    """The most that a cut of a node can gain."""
+    whole, none = of_node.tallies.sums[ALL_ROWS], np.int64(0)
+    sides = Sides(whole[0] + whole[1], none, whole[1], none, none, none)
+    return largest_gain(of_node.impurity, sides, whole, whole)
 
 
 @borrowing
-def whole_of(counts: Ints, costs: Floats) -> float:
-    """P(S)/m of a node."""
-    m_0, m_1 = costs[0] * counts[0], costs[1] * counts[1]
+def fill_missing(sums: Int32s, order: Ints, missing: int, tallies: Tallies) -> None:
+    """sums[missing, s] = what is left of all rows of a node when the groups of ``order`` are taken away."""
+    of_0, of_1 = tallies.sums[ALL_ROWS, 0], tallies.sums[ALL_ROWS, 1]
+    for place in order:
+        of_0 -= sums[place, 0]
+        of_1 -= sums[place, 1]
+    sums[missing, 0], sums[missing, 1] = of_0, of_1
+
+
+# --- what the scan asks ---------------------------------------------------------------------------------------
+
+
+@add_group.of(TwoSums)
+def _(groups: TwoSums, place: int | np.int64, sums: Ints) -> np.int64:
+    of_0, of_1 = np.int64(groups.sums[place, 0]), np.int64(groups.sums[place, 1])
+    sums[0] += of_0
+    sums[1] += of_1
+    return of_0 + of_1
+
+
+@move_left.of(TwoSums)
+def _(groups: TwoSums, place: int | np.int64, left: Ints, right: Ints, sides: Sides) -> Sides:  # noqa: ARG001
+    m, none = np.int64(groups.sums[place, 1]), np.int64(0)
+    n = np.int64(groups.sums[place, 0]) + m
+    return Sides(sides.n_left + n, sides.n_right - n, sides.m_left + m, none, sides.m_right - m, none)
+
+
+@sides_of.of(TwoSums)
+def _(groups: TwoSums, n_left: np.int64, n_right: np.int64, left: Ints, right: Ints) -> Sides:  # noqa: ARG001
+    return Sides(n_left, n_right, left[1], np.int64(0), right[1], np.int64(0))
+
+
+@largest_gain.of(CostedGini)
+def _(impurity: CostedGini, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
+    of_1 = sides.m_left + sides.m_right
+    m_0, m_1 = impurity.costs[0] * (sides.n_left + sides.n_right - of_1), impurity.costs[1] * of_1
     return 2.0 * m_0 * m_1 / (m_0 + m_1)
 
 
-class TwoClassRows(NamedTuple):
-    """Weight and class of each row of a node, as a scan takes them: shape (n,), the classes (n,) or longer."""
-
-    weights: Int32s
-    kinds: Codes
+@may_gain.of(CostedGini)
+def _(impurity: CostedGini, most: float, least: float, sides: Sides, left: Ints, right: Ints) -> bool:  # noqa: ARG001
+    return True
 
 
-@kernel
-def cut_two_classes(
-    nodes: Nodes,
-    codes: Codes,
-    values: Floats,
-    judged: Judged,
-    cuts: Cuts,
-) -> None:
-    """Cut by the largest gain with P(S) = 2 m_0 m_1, updated as rows move to the left in a candidate's order."""
-    starts, rows, weights = nodes
-    longest = longest_of(starts)
-    kinds, keys, spare = np.empty(longest, np.uint8), np.empty(longest, np.uint64), np.empty(longest, np.uint64)
-    room, left = OrderRoom(np.empty(longest, np.int64), keys, spare), np.empty(2, np.int64)
-    for node in range(starts.shape[0] - 1):
-        first, last = starts[node], starts[node + 1]
-        read_codes(rows[first:last], codes, kinds)
-        of_node = TwoClassRows(weights[first:last], kinds)
-        for k in range(values.shape[0]):
-            cut_candidate(node, k, values[k, first:last], room, of_node, judged, left, cuts)
+@gain_of.of(CostedGini)
+def _(impurity: CostedGini, most: float, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
+    """With one division, not two."""
+    left_0, left_1 = impurity.costs[0] * (sides.n_left - sides.m_left), impurity.costs[1] * sides.m_left
+    right_0, right_1 = impurity.costs[0] * (sides.n_right - sides.m_right), impurity.costs[1] * sides.m_right
+    m_left, m_right = left_0 + left_1, right_0 + right_1
+    inside = 2.0 * (left_0 * left_1 * m_right + right_0 * right_1 * m_left) / (m_left * m_right)
+    gain = most - inside
+    return gain if gain > GAIN_ROUNDING * (most + inside) else 0.0
 
 
-@borrowing
-def cut_candidate(
-    node: int,
-    candidate: int,
-    values: Floats,
-    room: OrderRoom,
-    of_node: TwoClassRows,
-    judged: Judged,
-    left: Ints,
-    cuts: Cuts,
-) -> None:
-    """Scan the order of one candidate's values, shape (n,): with the missing ones on the right, then on the left.
-
-    On the right they are parted from all others by a last cut, whose mirror image gains the same. Missing is all that
-    ``judged`` counts in the node and the scan does not meet: rows without a value may be left out of ``of_node``.
-    """
-    n, at_start = order_values(values, room.order, room.keys, room.spare), cuts.gain[node]
-    observed = room.order[:n]
-    left[0], left[1] = 0, 0
-    last = scan_two_classes(node, candidate, values, observed, of_node, judged, left, cuts)
-    counts, costs = judged.counts[node], judged.costs[node]
-    missing_0, missing_1 = counts[0] - left[0], counts[1] - left[1]
-    if missing_0 + missing_1 == 0:
-        note_missing(node, at_start, STAY, cuts)
-        return
-    gain = gain_of_counts(whole_of(counts, costs), left, counts, costs, judged.min_leaf)
-    if gain > cuts.gain[node]:
-        keep_best(node, candidate, last, np.inf, gain, cuts)
-    note_missing(node, at_start, RIGHT, cuts)
-    at_start = cuts.gain[node]
-    left[0], left[1] = missing_0, missing_1
-    scan_two_classes(node, candidate, values, observed, of_node, judged, left, cuts)
-    note_missing(node, at_start, LEFT, cuts)
+@groups_for.of(CostedGini)
+def _(impurity: CostedGini, n: int) -> TwoSums:  # noqa: ARG001
+    return TwoSums(np.zeros((n, 2), np.int32))
 
 
-@borrowing
-def read_codes(rows: Int32s, codes: Codes, kinds: Codes) -> None:
-    """kinds[r] = codes[rows[r]], read once for all candidates of a node."""
-    places = rows.view(np.uint32)  # see `distforest.jit`
-    for r in range(places.shape[0]):
-        kinds[r] = codes[places[r]]
-
-
-@borrowing
-def scan_two_classes(
-    node: int,
-    candidate: int,
-    values: Floats,
-    order: Ints,
-    of_node: TwoClassRows,
-    judged: Judged,
-    left: Ints,
-    cuts: Cuts,
-) -> float:
-    """Move observed rows of a node to ``left``, counts of the two classes, in their order; returns the last value."""
-    weights, kinds = of_node
-    counts, costs, min_leaf = judged.counts[node], judged.costs[node], judged.min_leaf
-    whole, before = whole_of(counts, costs), np.nan
-    for place in order:
-        value = values[place]
-        if value > before:
-            gain = gain_of_counts(whole, left, counts, costs, min_leaf)
-            if gain > cuts.gain[node]:
-                keep_best(node, candidate, before, value, gain, cuts)
-        before = value
-        left[kinds[place]] += weights[place]
-    return before
+@rows_as_groups.of(CostedGini)
+def _(impurity: CostedGini, rows: Int32s, weights: Int32s, truth: Codes, groups: TwoSums) -> None:  # noqa: ARG001
+    for r in range(rows.shape[0]):
+        groups.sums[r, 0], groups.sums[r, 1] = 0, 0
+        groups.sums[r, truth[rows[r]]] = weights[r]

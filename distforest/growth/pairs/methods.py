@@ -31,7 +31,7 @@ from distforest.growth.pairs.sampling import (
 )
 from distforest.growth.pairs.search import PairSearch
 from distforest.growth.pairs.sparse_search import SparseSearch, VaryingPairs
-from distforest.growth.pairs.square_search import SquareSearch, square_candidates
+from distforest.growth.pairs.square_search import square_candidates
 from distforest.growth.pairs.tree_rank import LeafRank, Ranking, SmallTrees
 from distforest.growth.parameters import for_two_sides, limits_among, n_drawn
 from distforest.sources.arrays import is_complete
@@ -122,7 +122,7 @@ def growth_of(
     draw: Draw
     if isinstance(points, SparsePairs):  # which `check_sparse` lets have no bins
         n_columns = points.columns.n_features if square else points.shape[1]
-        dense = SquareSearch(None, np.empty((0, n_columns), np.uint8)) if square else PairSearch(None)
+        dense = PairSearch(None, np.empty((0, n_columns), np.uint8) if square else None)
         search, draw = SparseSearch(dense), VaryingPairs(n_columns, min(width_of(n_columns), n_columns))
     else:
         bins = None
@@ -132,7 +132,7 @@ def growth_of(
         candidates = square_candidates(points.columns) if square else None
         n_columns = points.shape[1] if candidates is None else len(candidates)
         draw = Axis(n_columns, min(width_of(n_columns), n_columns), candidates)
-        search = SquareSearch.of(bins, points) if square else PairSearch(bins)
+        search = PairSearch.of_squares(bins, points) if square else PairSearch(bins)
     on_missing = "stop" if points.is_complete else LEARNED
     sizes = points.columns.categories_of_columns
     n_categories = np.array(sizes, np.int32) if any(sizes) else None

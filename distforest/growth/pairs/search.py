@@ -10,29 +10,27 @@ A pair is missing in a column of which either point lacks the value. The last bi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.forest.frontier import LEFT, STAY
-from distforest.growth.cuts.ordering import OrderRoom
-from distforest.growth.cuts.scan import Cuts
-from distforest.growth.cuts.two_classes import TwoClasses, TwoClassRows, cut_candidate
+from distforest.growth.cuts.ordering import OrderRoom, order_values
+from distforest.growth.cuts.scan import Cuts, Tallies, scan_keys, tallies_for
+from distforest.growth.cuts.two_classes import OpenNode, TwoClasses, TwoSums, fill_missing, most_of_node, tally_node
 from distforest.growth.grower import Windows
 from distforest.growth.pairs.bins import PairBins, code_of
 from distforest.growth.pairs.histograms import (
     CategoryRoom,
+    HistogramRoom,
+    NodePairs,
     PairLevel,
-    WalkRoom,
-    cut_held,
+    cut_bins,
     cut_if_sets,
-    empty_bins,
-    fill_missing,
-    held_bins,
     holds_pairs,
     rank_chosen,
 )
+from distforest.growth.pairs.square_search import code_points, counted_ends, cut_if_square, took_sides
 from distforest.jit import borrowing, kernel
 from distforest.sources.kernels import WORD
 from distforest.sources.point_pairs import PairReading, PointPairs, read_column
@@ -62,82 +60,77 @@ def few_pairs(sizes: Ints, bins: PairBins | None) -> Bools:
 
 @dataclass(frozen=True)
 class PairSearch:
-    """The best cut of each node over single columns of pairs."""
+    """The best cut of each node over single columns of pairs, or square cuts of coordinates."""
 
     bins: PairBins | None  # bins of the columns; None: every node is cut at any value
+    squares: Codes | None = None  # as of `PairLevel`
+
+    @classmethod
+    def of_squares(cls, bins: PairBins | None, pairs: PointPairs) -> Self:
+        """The search of square cuts of pairs of some points, whose coordinates are coded once."""
+        squares = np.zeros((len(pairs.points) if bins else 0, pairs.columns.n_features), np.uint8)
+        if bins is not None:
+            code_points(pairs.points, bins, squares)
+        return cls(bins, squares)
 
     def __call__(
         self, source: PointPairs, criterion: TwoClasses, frontier: Frontier, projections: Projections, limits: Limits
     ) -> tuple[Cuts, Floats]:
-        """The cuts, and the value of each pair on the chosen column, 0 if there is none; of categories, their rank."""
+        """The cuts, and for each pair a value that is at most the threshold where it goes left; NaN: missing.
+
+        The value is that on the chosen column, 0 if there is none; of categories, their rank; of a square cut,
+        infinity where it separates the pair, minus infinity where not.
+        """
         return self.in_turn(source, criterion, Windows(frontier, projections, projections.width), limits)
 
     def in_turn(
         self, source: PointPairs, criterion: TwoClasses, windows: Windows, limits: Limits
     ) -> tuple[Cuts, Floats]:
         """The same of the first window of a node's candidates, or of the next one where these have no cut."""
-        frontier, projections, width = windows
-        level, cuts = PairLevel.of(source, criterion, frontier, projections, limits), Cuts.none(frontier.n_nodes)
+        level, (frontier, _, width) = PairLevel.of(source, criterion, windows, limits, self.squares), windows
+        cuts, values = Cuts.none(frontier.n_nodes), np.zeros(len(frontier.rows))
         categories, bins = CategoryRoom.of(source.columns, frontier.sizes), self.bins or NO_BINS
-        room = SearchRoom.of(int(frontier.sizes.max(initial=0)), width, bins, categories)
+        room = SearchRoom.of(int(frontier.sizes.max(initial=0)), width, bins, self.squares is not None, categories)
         cut_pairs(level, few_pairs(frontier.sizes, self.bins), width, bins, room, cuts)
-        values = np.zeros(len(frontier.rows))
-        read_chosen(level, cuts.candidate, categories, values)
+        read_chosen(level, cuts, values)
+        rank_chosen(level, cuts.candidate, categories, values)
         return cuts, values
-
-
-class OrderedNode(NamedTuple):
-    """Room for the values of the pairs of a node, their order and their classes, and for the sides of a cut.
-
-    A square cut has two values of each pair, and as its sides the pairs that it separates.
-    """
-
-    values: Floats
-    orders: OrderRoom
-    kinds: Codes
-    sides: Ints
-
-    @classmethod
-    def of(cls, longest: int) -> OrderedNode:
-        """Allocate room for nodes of up to ``longest`` values."""
-        orders, kinds = OrderRoom.of(longest), np.empty(longest, np.uint8)
-        return cls(np.empty(longest), orders, kinds, np.empty(2, np.int64))
-
-
-class NodePairs(NamedTuple):
-    """Pairs of a node, or of a block of it: their two points, classes and weights, shape (n,) or longer."""
-
-    left: Int32s
-    right: Int32s
-    kinds: Codes
-    weights: Int32s
 
 
 class SearchRoom(NamedTuple):
     """Room for a search, as long as the longest node."""
 
     every: NodePairs  # all pairs of a node
+    sums: Int32s  # the weight of the two classes in each of them, as groups of the scan, and at last of missing pairs
     words: NDArray[np.uint64]  # a word of `Present` for each pair: the features that both points have
-    # places, weights: numbers of the pairs that do not lack a column, and their weights where values are ordered
-    places: Int32s
-    weights: Int32s
+    places: Int32s  # numbers of the pairs that do not lack a column
     numbers: Int32s  # 0, 1, ..., the numbers of all pairs
-    ordered: OrderedNode  # the values of a column, their order, and the classes of the pairs that do not lack it
     coded: Codes  # the codes of a block of pairs, shape (`CODED_PAIRS`,)
-    # filled, walked: a histogram for each candidate, empty between two nodes, and room for a walk over its bins
-    filled: NDArray[np.int32]
-    walked: WalkRoom
+    filled: Int32s  # a histogram for each candidate, empty between two nodes
+    bins: HistogramRoom
+    tallies: Tallies
     categories: CategoryRoom | None  # room for categories, if there are any
+    # some, values, orders: ``sums`` of the pairs that do not lack a column, its values, and their order; or of both
+    # ends of all pairs
+    some: Int32s
+    values: Floats
+    orders: OrderRoom
 
     @classmethod
-    def of(cls, longest: int, width: int, bins: PairBins, categories: CategoryRoom | None) -> SearchRoom:
+    def of(
+        cls, longest: int, width: int, bins: PairBins, has_ends: bool, categories: CategoryRoom | None
+    ) -> SearchRoom:
         """Allocate room for nodes of up to ``longest`` pairs and windows of ``width`` candidates."""
-        left, right, weights, places, of_observed = np.empty((5, longest), np.int32)
+        left, right, weights, places = np.empty((4, longest), np.int32)
         every, n_bins = NodePairs(left, right, np.empty(longest, np.uint8), weights), bins.edges.shape[1]
-        observed = np.empty(longest, np.uint64), places, of_observed
-        ordered, coded = OrderedNode.of(longest), np.empty(CODED_PAIRS, np.uint8)
-        histograms = np.zeros((width, n_bins, 2), np.int32), WalkRoom.of(n_bins)
-        return cls(every, *observed, np.arange(longest, dtype=np.int32), ordered, coded, *histograms, categories)
+        sums, words, numbers = np.empty((longest + 1, 2), np.int32), np.empty(longest, np.uint64), np.arange(longest)
+        coded, filled = np.empty(CODED_PAIRS, np.uint8), np.zeros((width, n_bins + 2, 2), np.int32)
+        scanned, n = (
+            (HistogramRoom.of(n_bins), tallies_for(2), categories),
+            2 * longest + 2 if has_ends else longest + 1,
+        )
+        ordered = np.empty((n, 2), np.int32), np.empty(n), OrderRoom.of(n)
+        return cls(every, sums, words, places, numbers.astype(np.int32), coded, filled, *scanned, *ordered)
 
 
 @kernel
@@ -149,36 +142,43 @@ def cut_pairs(level: PairLevel, few: Bools, width: int, bins: PairBins, room: Se
     """
     n_candidates = level.columns.shape[1]
     for node in range(few.shape[0]):
-        gather_pairs(node, level, room.every)
+        gather_pairs(node, level, room)
+        impurity = tally_node(level.counts[node], level.costs[node], room.tallies)
+        of_node = OpenNode(impurity, room.tallies, (level.min_leaf, True))
         for first in range(0, n_candidates, width):
             last = min(first + width, n_candidates)
             if not few[node]:
-                cut_at_edges(node, first, last, level, bins, room, cuts)
+                cut_at_edges(node, first, last, level, of_node, bins, room, cuts)
             if few[node] or cuts.gain[node] <= 0.0:
-                cut_at_values(node, first, last, level, room, cuts)
+                cut_at_values(node, first, last, level, of_node, room, cuts)
             if cuts.candidate[node] >= 0:
                 break
 
 
 @kernel
-def read_chosen(level: PairLevel, chosen: Int32s, categories: CategoryRoom | None, values: Floats) -> None:
-    """values[r] = the column of pair r that its node has chosen, of categories their rank, where there is a cut."""
+def read_chosen(level: PairLevel, cuts: Cuts, values: Floats) -> None:
+    """values[r] = the column of pair r that its node has chosen, or the side of a square cut, where there is a cut."""
     starts, rows, _ = level.nodes
-    for node in range(chosen.shape[0]):
-        first, last = starts[node], starts[node + 1]
-        if chosen[node] >= 0:
-            read_column(level.columns[node, chosen[node]], rows[first:last], level.pairs, values[first:last])
-    rank_chosen(level, chosen, categories, values)
+    for node in range(starts.shape[0] - 1):
+        if cuts.candidate[node] < 0:
+            continue
+        column, own = level.columns[node, cuts.candidate[node]], rows[starts[node] : starts[node + 1]]
+        of_node = values[starts[node] : starts[node + 1]]
+        if not took_sides(column, cuts.threshold[node], own, level, level.squares, of_node):
+            read_column(column, own, level.pairs, of_node)
 
 
 @borrowing
-def gather_pairs(node: int, level: PairLevel, every: NodePairs) -> None:
+def gather_pairs(node: int, level: PairLevel, room: SearchRoom) -> None:
     """Read the points, classes and weights of a node's pairs once for all of its candidates."""
-    (starts, rows, weights), first = level.nodes, level.nodes.starts[node]
+    (starts, rows, weights), first, every = level.nodes, level.nodes.starts[node], room.every
     own, left, right = rows.view(np.uint32), level.pairs.left, level.pairs.right  # see `distforest.jit`
     for r in range(starts[node + 1] - first):
+        kind, weight = level.codes[own[first + r]], weights[first + r]
         every.left[r], every.right[r] = left[own[first + r]], right[own[first + r]]
-        every.kinds[r], every.weights[r] = level.codes[own[first + r]], weights[first + r]
+        every.kinds[r], every.weights[r] = kind, weight
+        room.sums[r, 0], room.sums[r, 1] = 0, 0
+        room.sums[r, kind] = weight
 
 
 @borrowing
@@ -219,43 +219,49 @@ def is_never_missing(column: int, pairs: PairReading) -> bool:
 
 
 @borrowing
-def cut_at_values(node: int, first: int, last: int, level: PairLevel, room: SearchRoom, cuts: Cuts) -> None:
-    """As `cut_two_classes`, for candidates ``first`` to ``last - 1`` of a node, one after another."""
-    (values, orders, kinds, sides), every = room.ordered, room.every
+def cut_at_values(
+    node: int, first: int, last: int, level: PairLevel, of_node: OpenNode, room: SearchRoom, cuts: Cuts
+) -> None:
+    """As `cut_rows`, for candidates ``first`` to ``last - 1`` of a node, one after another."""
+    (impurity, tallies, rules), most, every = of_node, most_of_node(of_node), room.every
+    (order, keys, spare), values = room.orders, room.values
     size = level.nodes.starts[node + 1] - level.nodes.starts[node]
     own = NodePairs(every.left[:size], every.right[:size], every.kinds[:size], every.weights[:size])
     if not level.pairs.is_complete:
         share_words(0, own, level, room.words)
     for k in range(first, last):
         c = level.columns[node, k]
-        if cut_if_sets(node, k, level, room.categories, cuts):
+        if cuts.gain[node] >= most:
+            break
+        if cut_if_sets(node, k, level, of_node, room.categories, cuts):
             continue
-        n, of_node = size, TwoClassRows(own.weights, own.kinds)
-        if is_never_missing(c, level.pairs):
-            read_places(c, room.numbers[:n], own, level, values)
-        else:
-            n, of_node = find_observed(c, own, level, room), TwoClassRows(room.weights, kinds)
-            if n == 0:
-                continue
-            read_places(c, room.places[:n], own, level, values)
+        if cut_if_square(node, k, own, level, level.squares, of_node, room, cuts):
+            continue
+        n, sums, places = size, room.sums, room.numbers[:size]
+        if not is_never_missing(c, level.pairs):
+            n, sums = find_observed(c, own, level, room), room.some
+            places = room.places[:n]
             for r in range(n):
-                place = np.uint32(room.places[r])
-                room.weights[r], kinds[r] = own.weights[place], own.kinds[place]
-        cut_candidate(node, k, values[:n], orders, of_node, level.judged, sides, cuts)
+                place = np.uint32(places[r])
+                sums[r, 0], sums[r, 1] = room.sums[place, 0], room.sums[place, 1]
+        read_places(c, places, own, level, values)
+        m = order_values(values[:n], order, keys, spare)
+        order[m], lacks = n, m < size
+        if lacks:
+            fill_missing(sums, order[:m], n, tallies)
+        scan_keys(node, k, values, order[: m + lacks], m, TwoSums(sums), impurity, tallies, rules, cuts)
 
 
 @borrowing
 def cut_at_edges(
-    node: int, first: int, last: int, level: PairLevel, bins: PairBins, room: SearchRoom, cuts: Cuts
+    node: int, first: int, last: int, level: PairLevel, of_node: OpenNode, bins: PairBins, room: SearchRoom, cuts: Cuts
 ) -> None:
     """filled[k, b, s] = weight of the pairs of class s with code b on a candidate; then cut the node.
 
     A block of pairs is coded and counted on one candidate after another. Unordered pairs of categories have no bins:
     they are counted by category.
     """
-    columns, pairs, filled, walked, every = level.columns, level.pairs, room.filled, room.walked, room.every
-    begins = STAY if pairs.is_complete else LEFT
-    n_bins = filled.shape[1] - (not pairs.is_complete)  # the last one holds the missing pairs
+    columns, pairs, filled, every = level.columns, level.pairs, room.filled, room.every
     size = level.nodes.starts[node + 1] - level.nodes.starts[node]
     for begin in range(0, size, CODED_PAIRS):
         end = min(begin + CODED_PAIRS, size)
@@ -266,24 +272,21 @@ def cut_at_edges(
             if not holds_pairs(columns[node, k], pairs.columns):
                 count_block(columns[node, k], own, level, bins, room, filled[k - first])
     for k in range(first, last):
-        c, histogram = columns[node, k], filled[k - first]
-        if cut_if_sets(node, k, level, room.categories, cuts):
-            continue
-        held = walked.held[: held_bins(histogram[:n_bins], walked.held)]
-        if not is_never_missing(c, pairs):
-            fill_missing(histogram, held, level.judged.counts[node])
-        cut_held(node, k, histogram, held, bins.edges[c], level.judged, begins, walked.sides, cuts)
-        empty_bins(histogram, held)
+        c, edges = columns[node, k], bins.edges[columns[node, k]]
+        if not cut_if_sets(node, k, level, of_node, room.categories, cuts):
+            cut_bins(node, k, filled[k - first], edges, not is_never_missing(c, pairs), of_node, room.bins, cuts)
 
 
 @borrowing
 def count_block(
-    column: int, own: NodePairs, level: PairLevel, bins: PairBins, room: SearchRoom, filled: NDArray[np.int32]
+    column: int, own: NodePairs, level: PairLevel, bins: PairBins, room: SearchRoom, filled: Int32s
 ) -> None:
     """Add the weight of each pair of a block that does not lack a column to filled[its code, its class]."""
-    places, values, coded = room.numbers[: own.left.shape[0]], room.ordered.values, room.coded
+    places, values, coded = room.numbers[: own.left.shape[0]], room.values, room.coded
     if not is_never_missing(column, level.pairs):
         places = room.places[: find_observed(column, own, level, room)]
+    if counted_ends(column, places, own, level.pairs.columns, level.squares, filled):
+        return
     read_places(column, places, own, level, values)
     low, scale, code, edges = bins.low[column], bins.scale[column], bins.code[column], bins.edges[column]
     for r in range(places.shape[0]):

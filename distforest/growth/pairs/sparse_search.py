@@ -19,7 +19,6 @@ from distforest.forest.frontier import Nodes
 from distforest.growth.cuts.scan import Cuts
 from distforest.growth.draws.varying_columns import Rules, next_window
 from distforest.growth.pairs.search import PairSearch
-from distforest.growth.pairs.square_search import SquareSearch
 from distforest.jit import borrowing, kernel
 from distforest.sources.point_pairs import MAX_MIN
 from distforest.sources.source import Int32s, Ints, Projections, offsets
@@ -84,7 +83,7 @@ def parts_of(sizes: Ints, counts: Ints, cells: int) -> Iterator[ColumnsPart]:
 class SparseSearch:
     """A search of sparse pairs by one of dense pairs."""
 
-    dense: PairSearch | SquareSearch  # the search of the columns that are written down; without bins
+    dense: PairSearch  # the search of the columns that are written down; without bins
     cells: int = VALUES_AT_ONCE  # largest number of values that are written down at once
 
     def __call__(

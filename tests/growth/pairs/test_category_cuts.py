@@ -16,7 +16,7 @@ from distforest.growth.cuts.search import Limits
 from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.pairs.bins import PairBins
 from distforest.growth.pairs.search import CUT_AT_ANY_VALUE, PairSearch
-from distforest.growth.pairs.square_search import SquareSearch, square_candidates
+from distforest.growth.pairs.square_search import square_candidates
 from distforest.sources.point_pairs import FAMILIES, MOST_PAIRED, PairColumns, PointPairs, two_of
 from distforest.sources.source import Floats
 from tests import samples
@@ -47,7 +47,7 @@ class Level:
         """The cuts of each node on some columns, and the value of each of its pairs."""
         bins = None if max_bins is None else PairBins.of(self.pairs, max_bins)
         is_square = self.pairs.columns.family == "max_min"
-        search = SquareSearch.of(bins, self.pairs) if is_square else PairSearch(bins)
+        search = PairSearch.of_squares(bins, self.pairs) if is_square else PairSearch(bins)
         candidates = samples.projections([[[(c, 1.0)] for c in columns]] * len(self.rows))
         asked = (TwoClasses(self.codes, self.costs), self.frontier, candidates, Limits(2, self.min_leaf))
         cuts, values = search(self.pairs, *asked)

@@ -16,7 +16,7 @@ from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.grower import Windows
 from distforest.growth.pairs.bins import PairBins
 from distforest.growth.pairs.search import CUT_AT_ANY_VALUE, PairSearch
-from distforest.growth.pairs.square_search import SquareSearch, square_candidates
+from distforest.growth.pairs.square_search import square_candidates
 from distforest.sources.point_pairs import FAMILIES, PairColumns, PointPairs
 from distforest.sources.source import Floats
 from tests import samples
@@ -71,7 +71,7 @@ class Level:
         columns = self.pairs.columns
         candidates = square_candidates(columns).tolist() if self.square else range(columns.n_columns)
         every = samples.projections([[[(c, 1.0)] for c in candidates]] * len(self.rows))
-        search = SquareSearch.of(bins, self.pairs) if self.square else PairSearch(bins)
+        search = PairSearch.of_squares(bins, self.pairs) if self.square else PairSearch(bins)
         asked = (TwoClasses(self.codes, self.costs), self.frontier, every, Limits(2, self.min_leaf))
         cuts, values = search(pairs or self.pairs, *asked)
         return cuts, np.split(values, self.frontier.starts[1:-1])

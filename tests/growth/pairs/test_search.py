@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.forest.frontier import Frontier
-from distforest.growth.cuts.scan import NO_CUT, Cuts
+from distforest.growth.cuts.scan import NO_CUT, Cuts, Sides, gain_of, largest_gain
 from distforest.growth.cuts.search import Limits, project_and_cut
-from distforest.growth.cuts.two_classes import TwoClasses, gain_of_counts, two_class_gain, whole_of
+from distforest.growth.cuts.two_classes import CostedGini, TwoClasses
 from distforest.growth.pairs.bins import PairBins
 from distforest.growth.pairs.search import CUT_AT_ANY_VALUE, PairSearch
 from distforest.sources.point_pairs import FAMILIES, PairColumns, PointPairs
@@ -253,25 +252,27 @@ COUNTS = st.tuples(st.integers(0, 50), st.integers(0, 50))
 
 
 @settings(max_examples=tries(80))
-@given(COUNTS, COUNTS, st.tuples(COSTS, COSTS), st.integers(0, 5))
+@given(COUNTS, COUNTS, st.tuples(COSTS, COSTS))
 def test_gains_are_those_of_the_formula(
-    left: tuple[int, int], right: tuple[int, int], costs: tuple[float, float], min_leaf: int
+    left: tuple[int, int], right: tuple[int, int], costs: tuple[float, float]
 ) -> None:
     whole = (left[0] + right[0], left[1] + right[1])
-    exact = ref.gain_of(left, right, costs)
-    if min(sum(left), sum(right)) < max(min_leaf, 1):
-        exact = Fraction(NO_CUT)
     if not sum(whole):
         return
-    before = whole_of(np.array(whole), np.array(costs))
-    assert before == pytest.approx(float(ref.gini(whole, costs)), rel=1e-12)
-    found = gain_of_counts(before, np.array(left), np.array(whole), np.array(costs), min_leaf)
-    assert found == pytest.approx(float(exact), rel=1e-9, abs=1e-11)
+    impurity, sums = CostedGini(2, costs), (np.array(left), np.array(right))
+    sides = [Sides(sum(one), sum(other), one[1], 0, other[1], 0) for one, other in ((left, right), (right, left))]
+    most = largest_gain(impurity, sides[0], *sums)
+    assert most == pytest.approx(float(ref.gini(whole, costs)), rel=1e-12)
+    if not sum(left) or not sum(right):
+        return
+    exact, found = float(ref.gain_of(left, right, costs)), gain_of(impurity, most, sides[0], *sums)
+    assert found == pytest.approx(exact, rel=1e-9, abs=1e-11)
     assert np.sign(found) == np.sign(exact)
-    mirrored = gain_of_counts(before, np.array(right), np.array(whole), np.array(costs), min_leaf)
-    assert found == mirrored  # a cut and its mirror image gain the same
+    assert found == gain_of(impurity, most, sides[1], *sums[::-1])  # a cut and its mirror image gain the same
 
 
 def test_a_gain_that_is_rounding_is_none() -> None:
     third = 1.0 / 3.0
-    assert two_class_gain(whole_of(np.array([30, 60]), np.ones(2)), third, 2 * third, 30 - third, 60 - 2 * third) == 0.0
+    impurity, sides = CostedGini(2, (third, third)), Sides(3, 87, 2, 0, 58, 0)
+    left, right = np.array([1, 2]), np.array([29, 58])
+    assert gain_of(impurity, largest_gain(impurity, sides, left, right), sides, left, right) == 0.0

@@ -14,8 +14,8 @@ from distforest.growth.cuts.scan import NO_CUT, Cuts
 from distforest.growth.cuts.search import Limits
 from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.pairs.bins import PairBins
-from distforest.growth.pairs.search import CUT_AT_ANY_VALUE
-from distforest.growth.pairs.square_search import SquareSearch, square_candidates
+from distforest.growth.pairs.search import CUT_AT_ANY_VALUE, PairSearch
+from distforest.growth.pairs.square_search import square_candidates
 from distforest.sources.point_pairs import PairColumns, PointPairs
 from distforest.sources.source import Floats
 from tests import samples
@@ -60,7 +60,7 @@ class Level:
         candidates = square_candidates(self.pairs.columns).tolist()
         every = samples.projections([[[(c, 1.0)] for c in candidates]] * len(self.rows))
         asked = (self.frontier, every, Limits(2, self.min_leaf))
-        cuts, values = SquareSearch.of(bins, self.pairs)(
+        cuts, values = PairSearch.of_squares(bins, self.pairs)(
             pairs or self.pairs, TwoClasses(self.codes, self.costs), *asked
         )
         return cuts, np.split(values, self.frontier.starts[1:-1])
