@@ -32,7 +32,7 @@ from distforest.growth.parameters import complete
 from distforest.growth.passes import Passes
 from distforest.growth.problem import Data
 from distforest.sources.row_kinds import Features
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
 
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "bins": ("smerf", {"max_bins": 256}),
@@ -92,9 +92,9 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
         features, labels = (X, y) if rows is None else (X[rows], y[rows])
         if method_name == "smerf":
             kinds = Features(X.shape[1], categories_of(options.how, X.shape[1]))
-            data = Data(kinds, features, TruthKind.LABELS, labels, (0, 1))
+            data = Data(kinds, features, Truth(TruthKind.LABELS, labels, (0, 1)))
         else:
-            data = Data(Features(X.shape[1]), features, TruthKind.NOTHING, np.empty((len(labels), 0)))
+            data = Data(Features(X.shape[1]), features, Truth(TruthKind.NOTHING, np.empty((len(labels), 0))))
         budget = passes if rows is None or passes is None else Passes(passes.folder, n_few)
         before, processor, start = resident(), time.process_time(), time.perf_counter()
         bound = problem(method, data, complete(method.parameters, given), 0, budget)

@@ -32,7 +32,7 @@ from distforest.growth.methods import METHODS, problem
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data, Problem
 from distforest.sources.row_kinds import Features
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
 
 MIXED = {"heart": [1, 2, 5, 6, 8, 12], "australian": [0, 3, 4, 5, 7, 8, 10, 11]}
 """The columns of categories of tables that also have numbers, by the names of their files."""
@@ -178,9 +178,11 @@ def drawn_data(n_categories: tuple[int, ...], n_rows: int, n_classes: int | None
         told += 0.4 * rng.normal(size=n)[X[:, column].astype(int)]
     rows = Features(len(n_categories), n_categories if any(n_categories) else ())
     if n_classes is None:
-        return Data(rows, X, TruthKind.TARGETS, told[:, None])
+        return Data(rows, X, Truth(TruthKind.TARGETS, told[:, None]))
     bounds = np.quantile(told, np.linspace(0, 1, n_classes + 1)[1:-1])
-    return Data(rows, X, TruthKind.LABELS, np.searchsorted(bounds, told).astype(np.int32), tuple(range(n_classes)))
+    return Data(
+        rows, X, Truth(TruthKind.LABELS, np.searchsorted(bounds, told).astype(np.int32), list(range(n_classes)))
+    )
 
 
 def least_of(call: Callable[[], object], n_times: int = 1) -> float:
@@ -210,13 +212,13 @@ def seconds_of_fits(data: Data) -> tuple[float, float]:
         return np.nan, np.nan
     n_categories = np.array(data.rows.n_categories or (0,) * data.array.shape[1])
     columns = np.flatnonzero(n_categories).tolist()
-    y = data.truth.ravel()
-    taught = y if data.truth_kind == TruthKind.LABELS else Targets(y)
+    y = data.truth.values.ravel()
+    taught = y if data.truth.kind == TruthKind.LABELS else Targets(y)
     ours = SMERF(1, max_features=None, max_bins=255, bootstrap=False, categorical_features=columns, random_state=0)
     own = least_of(lambda: ours.fit(data.array, taught))
     if n_categories.max() > MOST_BOOSTED:
         return own, np.nan
-    peer = HistGradientBoostingClassifier if data.truth_kind == TruthKind.LABELS else HistGradientBoostingRegressor
+    peer = HistGradientBoostingClassifier if data.truth.kind == TruthKind.LABELS else HistGradientBoostingRegressor
     params = {"max_iter": 1, "max_leaf_nodes": None, "min_samples_leaf": 1, "early_stopping": False}
     return own, least_of(lambda: peer(categorical_features=columns, **params).fit(data.array, y))
 

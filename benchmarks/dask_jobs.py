@@ -36,7 +36,7 @@ from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.staging import from_data
 from distforest.jobs.train import Fitted, Options, fit
 from distforest.sources.row_kinds import Features
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def german() -> Data:
     """1,000 people who asked for credit, 24 numbers each, in two classes."""
     with np.load(Path(__file__).parent / "data" / "german_numer.npz") as file:
         X, y = file["X"].astype(np.float32), (file["y"] > 0).astype(np.int32)
-    return Data(Features(X.shape[1]), X, TruthKind.LABELS, y, [0, 1])
+    return Data(Features(X.shape[1]), X, Truth(TruthKind.LABELS, y, [0, 1]))
 
 
 def job_data(name: str) -> Data:

@@ -49,7 +49,7 @@ from distforest.jobs.staging import from_data
 from distforest.jobs.train import GrowTask, grow_shard
 from distforest.jobs.worker_start import DASK_SETTINGS
 from distforest.sources.row_kinds import Features
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
 
 ROWS = dict.fromkeys(("start", "feature", "threshold", "left", "right", "value", "depth", "weight"), 100)
 """What a receipt says of its shard, so that it is as long as a real one."""
@@ -219,7 +219,7 @@ def grow_tasks(folder: Path, n_tasks: int) -> list[GrowTask]:
     """Tasks of a job, as long as real ones."""
     chance = np.random.default_rng(0)
     X, y = chance.normal(size=(200, 10)).astype(np.float32), np.arange(200, dtype=np.int32) % 2
-    data = Data(Features(10), X, TruthKind.LABELS, y, [0, 1])
+    data = Data(Features(10), X, Truth(TruthKind.LABELS, y, [0, 1]))
     inputs = from_data(
         data, "smerf", complete(METHODS["smerf"].parameters, {"n_estimators": 8 * n_tasks}), 0, str(folder)
     )

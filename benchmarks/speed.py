@@ -37,7 +37,7 @@ from distforest.jit import kernel
 from distforest.jobs.train import fit_here
 from distforest.sources.point_pairs import check_pairs, codes_of_links
 from distforest.sources.row_kinds import Features, Kernel
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -89,7 +89,7 @@ def dense_data(n_rows: int) -> Data:
     for first in range(0, n_rows, 1000):
         block = (y[first : first + 1000, None].astype(np.float64) - y) ** 2
         Z[first : first + 1000] = np.rint(block.astype(np.float32) * GRID) / GRID
-    return Data(Features(N_COLUMNS), X, TruthKind.DISTANCES, Z, None, float(Z.max()))
+    return Data(Features(N_COLUMNS), X, Truth(TruthKind.DISTANCES, Z, None, float(Z.max())))
 
 
 @kernel
@@ -142,7 +142,7 @@ def dense(effort: Effort) -> None:
     medians, rows = [], []
     for n_rows in effort.dense_sizes:
         data = dense_data(n_rows)
-        read = fastest_read(data.truth)
+        read = fastest_read(data.truth.values)
         found, row = against_reading(data, read, effort, bootstrap=True)
         medians.append(float(np.median(found.ours)))
         rows.append(row)
@@ -166,7 +166,7 @@ def against_walking(effort: Effort) -> None:
         weights = ours.sampling.weights(SEED, np.arange(1))
 
         def peer(weights: NDArray[np.int32] = weights) -> object:
-            return walked_tree(data.truth, data.matrix, weights[0], SEED, 5)
+            return walked_tree(data.truth.values, data.matrix, weights[0], SEED, 5)
 
         peer()
         found = interleaved(lambda ours=ours: ours.grow(np.arange(1)), peer, min(effort.dense_pairs, 5))  # type: ignore[misc]
@@ -220,7 +220,7 @@ class Task:
         """For SMERF on labels (``"features"``) or for a SimForest on a built-in similarity."""
         n, p = self.X.shape
         rows = Features(p) if kind == Features.kind else Kernel(kind, n, p, 1.0)
-        return Data(rows, self.X, TruthKind.LABELS, self.y.astype(np.int32), list(range(int(self.y.max()) + 1)))
+        return Data(rows, self.X, Truth(TruthKind.LABELS, self.y.astype(np.int32), list(range(int(self.y.max()) + 1))))
 
     def accuracy(self, forest: Forest) -> float:
         """Share of the held-out rows that ``forest`` predicts."""
@@ -305,7 +305,7 @@ def lazega() -> Data:
     """The co-work network of 71 lawyers: attributes, and distance 0 between the linked."""
     with resources.as_file(resources.files("distforest") / "data" / "lazega.npz") as path, np.load(path) as file:
         X, A = file["X"].astype(np.float32), file["A"].astype(np.float32)
-    return Data(Features(X.shape[1]), X, TruthKind.DISTANCES, 1.0 - A, None, 1.0)
+    return Data(Features(X.shape[1]), X, Truth(TruthKind.DISTANCES, 1.0 - A, None, 1.0))
 
 
 def pairs_data(n_pairs: int) -> Data:
@@ -313,7 +313,7 @@ def pairs_data(n_pairs: int) -> Data:
     drawn = Pairs.drawn(n_pairs, 0)
     rows = pair_columns(complete(METHODS["rfd"].parameters, {}), drawn.points.shape[1])
     pairs = check_pairs(drawn.pairs, len(drawn.points))
-    return Data(rows, drawn.points, TruthKind.LINKS, codes_of_links(drawn.similar), pairs=pairs)
+    return Data(rows, drawn.points, Truth(TruthKind.LINKS, codes_of_links(drawn.similar)), pairs=pairs)
 
 
 # --- memory and warm starts -------------------------------------------------------------------------------
@@ -327,9 +327,9 @@ def peak_memory(effort: Effort) -> None:
     flat = Task.made(100_000, N_COLUMNS, n_informative=8, n_classes=3).data()
     drawn = np.random.default_rng(0)
     X, targets = drawn.normal(size=(1_000_000, N_COLUMNS)).astype(np.float32), drawn.normal(size=(1_000_000, 1))
-    noise = Data(Features(N_COLUMNS), X, TruthKind.TARGETS, targets)
+    noise = Data(Features(N_COLUMNS), X, Truth(TruthKind.TARGETS, targets))
     codes = drawn.integers(0, 1_000, 100_000).astype(np.int32)
-    named = Data(Features(N_COLUMNS), X[:100_000], TruthKind.LABELS, codes, list(range(1_000)))
+    named = Data(Features(N_COLUMNS), X[:100_000], Truth(TruthKind.LABELS, codes, list(range(1_000))))
     memory.section(
         {
             "Lazega, dense, n = 71": ("smerf", lazega(), {"n_estimators": 100}),

@@ -45,7 +45,7 @@ from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.sources.arrays import write_array
 from distforest.sources.row_kinds import Features
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -191,7 +191,7 @@ def two_means(X: Float32s, case: Case) -> Callable[[NDArray[np.int64]], Grown]:
 
 def grower(X: Float32s, params: dict[str, Any]) -> Callable[[NDArray[np.int64]], Grown]:
     """A function that grows trees, given their numbers: every feature alike, nodes of `LEAST` rows and more are cut."""
-    data = Data(Features(X.shape[1]), X, TruthKind.NOTHING, np.empty((len(X), 0)))
+    data = Data(Features(X.shape[1]), X, Truth(TruthKind.NOTHING, np.empty((len(X), 0))))
     method, wanted = METHODS["urerf"], {"feature_weights": None, "min_samples_split": LEAST, **params}
     ours = problem(method, data, complete(method.parameters, wanted), SEED)
 

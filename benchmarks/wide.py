@@ -24,7 +24,7 @@ from sklearn.ensemble import RandomForestClassifier
 from distforest.growth.problem import Data
 from distforest.jobs.train import fit_here
 from distforest.sources.row_kinds import Features
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=50_000, help="images (default: %(default)s)")
     options = parser.parse_args(arguments)
     X, y = images(options.rows)
-    data = Data(Features(X.shape[1]), X, TruthKind.LABELS, y, list(range(N_KINDS)))
+    data = Data(Features(X.shape[1]), X, Truth(TruthKind.LABELS, y, list(range(N_KINDS))))
     print(f"# {len(X):,} x {X.shape[1]}, {np.mean(X == 0):.0%} of the values 0, {N_TREES} trees\n\n{machine()}\n")
 
     def ours(max_bins: int | None) -> object:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from distforest.estimators.tree_rank import TreeRank
     from distforest.estimators.tuning import tune
     from distforest.estimators.urerf import URerF
+    from distforest.pictures.clusters import principal_coordinates
     from distforest.service.submitted import SubmittedJob, submit
     from distforest.sources.factors import Distances, Embedding, Graph, Labels, ObservedDistances, Targets
     from distforest.sources.files.ids import read_ids
@@ -42,6 +43,7 @@ __all__ = [
     "load",
     "merge",
     "pairwise",
+    "principal_coordinates",
     "read_ids",
     "submit",
     "tune",
@@ -50,6 +52,7 @@ __all__ = [
 _HOME = {
     "check": "distforest.checks.table",
     **dict.fromkeys(("load", "merge"), "distforest.estimators.loading"),
+    "principal_coordinates": "distforest.pictures.clusters",
     "read_ids": "distforest.sources.files.ids",
     "RFD": "distforest.estimators.rfd",
     "SMERF": "distforest.estimators.smerf",

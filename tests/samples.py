@@ -19,7 +19,7 @@ from distforest.growth.rng import streams
 from distforest.sources.lazy.callbacks import pairwise
 from distforest.sources.row_kinds import Dense, Features, Kernel
 from distforest.sources.source import Projections, Source
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -166,19 +166,19 @@ def queries(case: str, n_rows: int = 9) -> NDArray[np.float32]:
     return S
 
 
-def truth_of(case: str, n_rows: int = N_ROWS, seed: int = 0) -> dict[str, Any]:
-    """The part of `Data` that cuts are judged by."""
+def truth_of(case: str, n_rows: int = N_ROWS, seed: int = 0) -> Truth:
+    """What cuts are judged by."""
     X = features(n_rows, seed=seed).astype(np.float64)
     if case.endswith("targets"):
-        return {"truth_kind": TruthKind.TARGETS, "truth": X[:, 1:2] * 3 + X[:, :1] + 50.0}
+        return Truth(TruthKind.TARGETS, X[:, 1:2] * 3 + X[:, :1] + 50.0)
     if case == "embedding":
-        return {"truth_kind": TruthKind.EMBEDDING, "truth": X[:, :2] @ np.array([[1.0, 2.0, 0.5], [0.25, -1.0, 4.0]])}
+        return Truth(TruthKind.EMBEDDING, X[:, :2] @ np.array([[1.0, 2.0, 0.5], [0.25, -1.0, 4.0]]))
     if case in {"distances", "members"}:
         z = distances(n_rows, seed)
-        return {"truth_kind": TruthKind.DISTANCES, "truth": z, "largest": float(z.max())}
+        return Truth(TruthKind.DISTANCES, z, largest=float(z.max()))
     if case in UNTAUGHT_CASES:
-        return {"truth_kind": TruthKind.NOTHING, "truth": np.empty((n_rows, 0))}
-    return {"truth_kind": TruthKind.LABELS, "truth": labels(n_rows, seed), "classes": ["a", "b", "c"]}
+        return Truth(TruthKind.NOTHING, np.empty((n_rows, 0)))
+    return Truth(TruthKind.LABELS, labels(n_rows, seed), ["a", "b", "c"])
 
 
 def data_of(case: str, n_rows: int = N_ROWS, seed: int = 0) -> Data:
@@ -194,7 +194,12 @@ def data_of(case: str, n_rows: int = N_ROWS, seed: int = 0) -> Data:
         matrix = similarities(n_rows, seed, 0.2 if case in INCOMPLETE else 0.0)
         rows = Dense(n_rows)
     weights = np.array([4.0, 3.0, 2.0, 1.0, 0.0]) if case in WEIGHTED_CASES else None
-    return Data(rows, matrix, **truth_of(case, n_rows, seed), feature_weights=weights)
+    return Data(rows, matrix, truth_of(case, n_rows, seed), feature_weights=weights)
+
+
+def retaught(data: Data, values: np.ndarray, **changes: Any) -> Data:
+    """The data with other values of its truth."""
+    return replace(data, truth=replace(data.truth, values=values, **changes))
 
 
 def problem_of(case: str, data: Data | None = None, seed: int = SEED, **params: Any) -> Any:

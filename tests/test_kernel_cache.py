@@ -18,7 +18,8 @@ from numba.core.errors import NumbaError
 
 from distforest import kernel_cache
 from distforest.errors import DistforestWarning
-from distforest.growth.cuts import merged_rows
+from distforest.growth.cuts import categories, scan
+from distforest.growth.cuts.criteria import GiniImpurity
 from distforest.growth.cuts.scan import ClassSums
 from distforest.jit import kernel
 from distforest.kernel_cache import FOLDER, kernel_folder, stamp_of
@@ -283,15 +284,18 @@ def test_a_kernel_follows_from_how_it_is_compiled_and_from_code_that_is_inserted
 
 def test_an_implementation_counts_by_where_it_lies_or_if_its_kind_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def stamp(types: str = "") -> str:
-        return str(stamp_of.__wrapped__(merged_rows.cut_ranks, types))
+        return str(stamp_of.__wrapped__(categories.cut_ranks, types))
 
     beside, named = stamp(), stamp("Elsewhere(x)")
     assert beside == named
-    elsewhere = type("Elsewhere", (), {"__module__": merged_rows.__name__})
+    elsewhere = type("Elsewhere", (), {"__module__": scan.__name__})
     stamp.source_stamp = "of this file"  # type: ignore[attr-defined]
-    monkeypatch.setitem(merged_rows.rank_groups.implementations, elsewhere, stamp)  # as a later import adds one
+    monkeypatch.setitem(scan.add_row.implementations, elsewhere, stamp)  # as a later import adds one
     assert stamp() == beside
     assert stamp("Elsewhere(x)") != named
-    own = merged_rows.rank_groups.implementations[ClassSums]  # of a kind that another file defines
-    monkeypatch.setattr(own, "source_stamp", "another")
+    of_gini = stamp("GiniImpurity(x)")
+    monkeypatch.setattr(scan.load_vectors.implementations[GiniImpurity], "source_stamp", "another")
+    assert stamp() == beside, "it lies in another file, and may not have been imported"
+    assert stamp("GiniImpurity(x)") != of_gini
+    monkeypatch.setattr(scan.add_row.implementations[ClassSums], "source_stamp", "another")
     assert stamp() != beside

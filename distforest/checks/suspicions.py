@@ -50,6 +50,9 @@ MOST_CLASSES, ROWS_OF_A_CLASS, LEAST_ORDER = 20, 20, 0.3
 """Labels are suspected if there are more different numbers, with fewer rows each on average, and a column follows their
 order with this rank correlation; identifiers of persons or things do not follow any."""
 
+MOST_LISTED = 10
+"""The most columns that a finding lists."""
+
 FEW_LOST = 0.1
 """Share of the different values of a column that float32 may make equal without a word."""
 
@@ -66,6 +69,8 @@ class Given:
         Shape (n, n_features); NaN is missing.
     names
         The names of the features; empty if they have none.
+    n_categories
+        The number of categories of each feature, 0 for a number; empty if all are numbers.
     similarity
         The built-in similarity that is computed from the features; "" without one.
     similarities
@@ -85,6 +90,7 @@ class Given:
     raw: Matrix | None = None
     features: np.ndarray | None = None
     names: Sequence[str] = ()
+    n_categories: Sequence[int] = ()
     similarity: str = ""
     similarities: np.ndarray | SparseSource | None = None
     of_distances: bool = False
@@ -110,6 +116,7 @@ class Given:
         return cls(
             features=matrix[:, : rows.n_features] if isinstance(matrix, np.ndarray) and not is_given(rows) else None,
             names=names,
+            n_categories=getattr(rows, "n_categories", ()),
             similarity=rows.kind if isinstance(rows, Kernel) else "",
             similarities=matrix if isinstance(rows, Dense) and isinstance(matrix, (np.ndarray, SparseSource)) else None,
             of_distances=isinstance(rows, Dense) and rows.of_distances,
@@ -302,6 +309,19 @@ def rounded_columns(given: Given) -> str:
             found = f"{_name(given, column)}: float32 leaves {n_left:,} of {n_different:,} different values"
             return f"{found}; subtract the middle of the column"
     return ""
+
+
+def names_as_categories(given: Given) -> str:
+    """Suspect columns of categories with more than half as many categories as there are rows."""
+    n_rows = 0 if given.features is None else len(given.features)
+    if n_rows < FEWEST_ROWS:
+        return ""
+    many = [f"{_name(given, k)} has {n:,}" for k, n in enumerate(given.n_categories) if 2 * n > n_rows]
+    if not many:
+        return ""
+    more = f", and {len(many) - MOST_LISTED:,} more" if len(many) > MOST_LISTED else ""
+    found = f"categories: of {n_rows:,} rows, {', '.join(many[:MOST_LISTED])}{more}"
+    return f"{found}; leave out a column that names the rows"
 
 
 def _sampled(features: np.ndarray) -> Floats:

@@ -19,7 +19,7 @@ import numpy as np
 from distforest.checks import suspicions
 from distforest.checks.suspicions import Given
 from distforest.errors import InputError, warn_caller
-from distforest.sources.columns import TableColumns, numbers_in_column
+from distforest.sources.columns import FROM_DTYPE, TableColumns, numbers_in_column
 from distforest.sources.factors import Labels
 from distforest.sources.given import in_memory, is_sparse, unmasked
 from distforest.sources.kernels import KERNELS
@@ -127,6 +127,11 @@ CHECKS: dict[str, Check] = {
         "a forest has learned little or nothing",
         "trees have no split, or most rows stay at their roots, or few trees vote, so that many answers are the same",
     ),
+    "DF013": Check(
+        "categories are names of rows",
+        "nearly every category is of one row, so that splits by it hold for no new row",
+        suspicions.names_as_categories,
+    ),
 }
 """All checks by their codes."""
 
@@ -165,7 +170,8 @@ def check(
     ----------
     X
         Features, shape (n, n_features), or for ``similarity="precomputed"`` a square matrix, which may be sparse:
-        array-like, data frame, of which columns of numbers are looked at, Zarr array, or the address of one.
+        array-like, data frame, of which columns of numbers and of categories are looked at, Zarr array, or the address
+        of one.
     y
         What the forest would learn, as `SMERF` takes it; None: nothing.
     similarity
@@ -197,10 +203,14 @@ def check(
         raise InputError(f"similarity: one of {words} was expected, found {similarity!r}")
     raw: Any = opened_rows(X)
     columns: dict[str, np.ndarray] = {}
+    of_categories = Given()
     if (table := TableColumns.of_frame(raw)) is not None:
         found_in = {name: numbers_in_column(column) for name, column in zip(table.names, table.columns, strict=True)}
         columns = {name: numbers for name, numbers in found_in.items() if numbers is not None}
         raw = np.column_stack([*columns.values()]) if columns else raw
+        if (schema := table.learned(FROM_DTYPE)) is not None:
+            none = np.empty((len(table.columns[0]), 0))
+            of_categories = Given(features=none, names=table.names, n_categories=schema.n_categories)
     elif not is_sparse(raw):
         raw = unmasked(in_memory(raw))
     matrix: np.ndarray | SparseSource
@@ -217,6 +227,6 @@ def check(
     numbers = None if pairs is None else check_pairs(np.asarray(pairs), matrix.shape[0])
     classes = None if isinstance(y, Labels) else truth.classes  # who writes Labels(y) means labels
     looked_at = Given.of(rows, matrix, (truth.kind, truth.values, classes), numbers, tuple(columns))
-    found = findings(looked_at if similarity == GIVEN_MATRIX else replace(looked_at, raw=raw))
+    found = findings(looked_at if similarity == GIVEN_MATRIX else replace(looked_at, raw=raw)) + findings(of_categories)
     order = told_of_row_order(X, y, "y")
     return sorted([*found, *([Finding("DF005", order)] if order else [])])

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from distforest.jobs.train import Fitted
     from distforest.jobs.tune import TunedForest
     from distforest.jobs.tune_spec import TuneSpec
+    from distforest.pictures.clusters import Clusters, PrincipalCoordinates
     from distforest.sources.files.ingest import Ingested
     from distforest.sources.files.survey import ColumnSummary
     from distforest.sources.scratch import ScratchFolder
@@ -220,7 +221,28 @@ def judged(found: JudgedPredictions) -> Report:
     for own in found.measures:
         interval = "" if own.low is None else f", {own.low:.4f} to {own.high:.4f} in 95 % of resamples"
         lines.append((own.name, f"{own.value:.4f}{interval}; baseline {own.baseline:.4f}"))
+    if found.roc:
+        answer["roc"] = [point._asdict() for point in found.roc]
+        lines += [("threshold", point.told()) for point in found.roc]
     return Report(answer, [*lines, ("baseline", f"always {found.always}")])
+
+
+def labelled(output: str, address: str, forest: Forest, found: Clusters, places: PrincipalCoordinates | None) -> Report:
+    """Report a table of the clusters of training rows."""
+    shares = [] if places is None else places.shares.tolist()
+    answer: dict[str, object] = {
+        "output": output,
+        "forest": address,
+        "digest": forest.digest,
+        "n_rows": forest.n_training,
+        "sizes": found.sizes.tolist(),
+        "variance_shares": shares,
+    }
+    sizes = f"{counted(len(found.sizes), 'cluster')} of {', '.join(f'{n:,}' for n in found.sizes)} rows"
+    lines = [("output", output), ("forest", address), ("digest", forest.digest), ("clusters", sizes)]
+    if shares:
+        lines.append(("coordinates", f"{', '.join(f'{100 * share:.1f} %' for share in shares)} of the variance"))
+    return Report(answer, lines)
 
 
 def verified(address: str, forest: Forest) -> Report:

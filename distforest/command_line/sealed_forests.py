@@ -198,6 +198,58 @@ def _forest_of_job(job: JobState) -> tuple[str, list[tuple[str, str]]]:
     return address, told
 
 
+@click.command(short_help="Write the clusters of the training rows of FOREST as a table.")
+@click.argument("forest")
+@click.argument("output")
+@click.option("--n-clusters", type=click.IntRange(1), required=True, help="Number of clusters.")
+@click.option("--coordinates", type=click.IntRange(1), metavar="D", help="Add D principal coordinates, for a map.")
+@click.option("--training-ids", metavar="ADDRESS", help="Training rows with names by ingest --id, to name the rows.")
+@click.option("--overwrite", is_flag=True, help="Replace the file at OUTPUT.")
+def clusters(
+    forest: str, output: str, n_clusters: int, coordinates: int | None, training_ids: str | None, overwrite: bool
+) -> Report:
+    """Find clusters of the training rows of a sealed FOREST, by average linkage of all their distances.
+
+    OUTPUT is a csv, Parquet or Arrow file with a line for each training row: its number or name, its cluster, and with
+    --coordinates its place on a map. Rows at equal distances stay together, so there may be fewer clusters than asked.
+    A forest of more than 5,000 training rows is refused.
+    """
+    import os
+    from pathlib import Path
+
+    from distforest.command_line import reports
+    from distforest.command_line.console import interruptible
+    from distforest.forest.sealed.artifact import open_forest
+    from distforest.jobs.question import Question
+    from distforest.jobs.score_table import ROW_NUMBER, training_names
+    from distforest.pictures.closeness import clusters_of_training
+    from distforest.sources.files.table_writer import table_writer, written_suffix
+    from distforest.stores.building import working_folder
+    from distforest.stores.claims import Claim
+    from distforest.stores.outputs import check_apart, check_new_file
+
+    question = Question(forest, training_ids or forest, "neighbors", training_ids=training_ids)
+    check_apart(output, question.addresses())
+    if not written_suffix(output):
+        raise InputError(f"{output}: a name of a csv, Parquet or Arrow file was expected, such as clusters.csv")
+    check_new_file(output, overwrite)
+    claim = Claim(output, f"`distforest clusters {forest}`")
+    with interruptible(STOPPING), claim.held(), working_folder(output) as folder:
+        opened = open_forest(forest)
+        names = training_names(question, opened)
+        found, places = clusters_of_training(opened, n_clusters, coordinates)
+        columns = {ROW_NUMBER: range(len(found.codes))} if names is None else {"id": names}
+        columns |= {"cluster": found.codes} | {
+            f"coordinate_{k}": own for k, own in enumerate(() if places is None else places.places.T, start=1)
+        }
+        table = str(Path(folder.address, f"clusters{written_suffix(output)}"))
+        with table_writer(table) as write:
+            write(columns)
+        check_new_file(output, overwrite)
+        os.replace(table, output)
+    return reports.labelled(output, forest, opened, found, places)
+
+
 @click.command()
 @click.argument("answer")
 @click.argument("truth", required=False)
@@ -214,6 +266,13 @@ def _forest_of_job(job: JobState) -> tuple[str, list[tuple[str, str]]]:
     "--resamples", type=click.IntRange(0), default=200, show_default=True, help="Number of resamples of the intervals."
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the resamples.")
+@click.option(
+    "--fpr",
+    type=click.FloatRange(0.0, 1.0),
+    multiple=True,
+    metavar="RATE",
+    help="Report up to which distance so many dissimilar pairs are called similar, at most; may be repeated.",
+)
 def evaluate(
     answer: str,
     truth: str | None,
@@ -222,6 +281,7 @@ def evaluate(
     label: str | None,
     target: str | None,
     pairs: tuple[str, ...],
+    fpr: tuple[float, ...],
     **text: Any,
 ) -> Report:
     """Measure how good ANSWER is, by what is true.
@@ -241,7 +301,7 @@ def evaluate(
         score = join(["distforest", "score", answer, truth or "TABLE", "found.csv", "--answer", "predict"])
         raise click.UsageError(f"predictions were expected, found the forest {answer}; `{score}` makes them")
     own = TextOptions(**{name: None if value == () else value for name, value in text.items()})
-    return reports.judged(judge(answer, truth, label, target, resamples, seed, own, pairs))
+    return reports.judged(judge(answer, truth, label, target, resamples, seed, own, pairs, fpr))
 
 
 @click.command()
@@ -282,4 +342,4 @@ def schema(ctx: click.Context) -> None:
     click.echo(json.dumps(job_schema(), indent=None if ctx.meta.get(JSON) else 2, allow_nan=False))
 
 
-COMMANDS = (inspect, verify, export, merge, evaluate, split, report, schema)
+COMMANDS = (inspect, verify, export, merge, clusters, evaluate, split, report, schema)

@@ -313,7 +313,7 @@ class ForestEstimator(ReadsRows):
         The digest of the data is worked out beside the growth, which waits for it only if trees are to be added: what
         is compared are the data as they were read for this fit, also if their owner changes them later.
         """
-        truth = (data.truth_kind, data.truth, None if self._are_labels_stated else data.classes)
+        truth = (data.truth.kind, data.truth.values, None if self._are_labels_stated else data.truth.classes)
         weights = data.sample_weights if data.pairs is None else data.pair_weights
         counted = None if weights is None else weights.integers
         warn_of(Given.of(data.rows, data.matrix, truth, data.pairs, self._names(), counted))
@@ -409,14 +409,7 @@ def data_of(
     sample_weights: SampleWeights | None = None,
 ) -> Data:
     """The data of a forest: a matrix and its truth, weights of features and of rows."""
-    return Data(
-        *(rows, matrix, truth.kind, truth.values, truth.classes, truth.largest, weights),
-        offset=truth.offset,
-        sample_weights=sample_weights,
-        n_unobserved=truth.n_unobserved,
-        graph=truth.graph,
-        costs=truth.costs,
-    )
+    return Data(rows, matrix, truth, weights, sample_weights=sample_weights)
 
 
 def _plain(value: Any) -> Any:

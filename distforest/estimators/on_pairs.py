@@ -95,8 +95,8 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         points, truth = self._training_points(X), Truth.of(Labels(labels, names_of_classes(opened)))
         weights = self._integer_weights(params, truth, self._read_weights(sample_weight, points.shape[0]))
         self._check_weights(weights)
-        points, of_truth = self._with_columns(points, labels, seed), (TruthKind.LABELS, truth.values, truth.classes)
-        data = Data(self._pair_columns(params), points, *of_truth, sample_weights=weights)
+        points = self._with_columns(points, labels, seed)
+        data = Data(self._pair_columns(params), points, truth, sample_weights=weights)
         self._grow_from(data, params, seed)
         return self
 
@@ -172,7 +172,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
                 warn_caller(warning)
         self._check_weights(weights)
         points = self._with_columns(points, Links(numbers[present], codes[present] != DISSIMILAR), seed)
-        data = Data(self._pair_columns(params), points, TruthKind.LINKS, codes, pairs=numbers, sample_weights=weights)
+        data = Data(self._pair_columns(params), points, truth, pairs=numbers, sample_weights=weights)
         self._grow_from(replace(data, pair_weights=integers), params, seed)
         return self
 
@@ -199,7 +199,8 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         ----------
         X, Y
             Points as for `fit`, shapes (n_x, n_features) and (n_y, n_features). By default ``X`` is the training
-            points, and ``Y`` is ``X``.
+            points, and ``Y`` is ``X``: ``distance(T)`` is of each row of T to each of T, and ``distance(T, X)`` of each
+            to each training point, if ``X`` are these.
 
         Returns
         -------
@@ -240,10 +241,12 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         left, right = pairs_of_rows(n)
         return self._area(points, np.stack([left, right], axis=1), codes[left] != codes[right])
 
-    def score_pairs(
+    def roc_auc_score(
         self, X: PointsLike, pairs: PairsLike, similar: VectorLike, pair_weight: VectorLike | None = None
     ) -> float:
         """Compute the area under the ROC curve, as `score` does, over pairs known to be similar or dissimilar.
+
+        `pair_distance` has a value for each pair.
 
         Parameters
         ----------

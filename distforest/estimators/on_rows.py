@@ -29,7 +29,8 @@ class OnRows(FindsNeighbors, ForestEstimator):
         ----------
         X, Y
             Rows as for `fit`, shapes (n_x, n_columns) and (n_y, n_columns). By default ``X`` is the training rows,
-            and ``Y`` is ``X``.
+            and ``Y`` is ``X``: ``distance(T)`` is of each row of T to each of T, and ``distance(T, X)`` of each to each
+            training row, if ``X`` are these.
 
         Returns
         -------

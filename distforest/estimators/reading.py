@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from distforest.sources.source import Float32s
 
 
+_OF_AMOUNTS = "turn dates into datetime64 and durations into numbers, such as by column.dt.total_seconds()"
+_OF_CATEGORIES = f"{_OF_AMOUNTS}, or name the column in categorical_features"
+_OF_WORDS = f"{_OF_AMOUNTS}, and words into numbers, such as by scikit-learn's OneHotEncoder, or leave the column out"
+"""What to do about a column without numbers, by whether an estimator takes columns of categories."""
+
+
 class ReadsRows(BaseEstimator):  # type: ignore[misc]
     """The base of what reads rows: it remembers the columns of `fit`, and expects the same ones later.
 
@@ -137,7 +143,9 @@ class ReadsRows(BaseEstimator):  # type: ignore[misc]
         validate_data(self, rows, reset=reset, skip_check_array=True)
         if reset:
             self._set_schema(schema if hasattr(self, "feature_names_in_") else schema.without_names())
-        matrix, unseen = table.encoded(schema, is_training=reset)
+        takes_categories = hasattr(self, "categorical_features")
+        cure = (_OF_CATEGORIES if takes_categories else _OF_WORDS) if reset else "give what it was in training"
+        matrix, unseen = table.encoded(schema, cure)
         if told := told_of_unseen(unseen):
             warn_caller(f"X: {told}")
         return matrix

@@ -16,6 +16,7 @@ import numpy as np
 
 from distforest.amounts import are, counted
 from distforest.errors import InputError, warn_caller
+from distforest.evaluation.roc import OperatingPoint, roc_of_distances
 from distforest.sources.arrays import open_array, open_arrays
 from distforest.sources.factors import encoded, named_classes, names_of_classes
 from distforest.sources.files.bounds import quoted
@@ -74,7 +75,7 @@ class Measured:
 class JudgedPredictions:
     """How good predictions are: what was judged by what, how many rows or pairs, and each measure.
 
-    ``always`` is the answer of the baseline, in words.
+    ``always`` is the answer of the baseline, in words; ``roc`` are points of the ROC curve of pairs.
     """
 
     answer: str
@@ -83,6 +84,7 @@ class JudgedPredictions:
     n_resamples: int
     measures: tuple[Measured, ...]
     always: str
+    roc: tuple[OperatingPoint, ...] = ()
 
 
 def judge(
@@ -94,6 +96,7 @@ def judge(
     seed: int = 0,
     text: TextOptions | None = None,
     pairs: Sequence[str] = (),
+    fpr: Sequence[float] = (),
 ) -> JudgedPredictions:
     """Measure how good predictions are.
 
@@ -120,6 +123,9 @@ def judge(
         The two columns of ``truth`` that say which pair was measured; (): as they are called in ``answer``. A string
         may hold both names, separated by a comma. A pair is the same in both directions, and the mean of its rows is
         taken.
+    fpr
+        False positive rates, in [0, 1], of pairs that are judged by labels. For each the answer has the largest
+        distance up to which at most this share of the dissimilar pairs lies, if there is one.
 
     Raises
     ------
@@ -154,7 +160,11 @@ def judge(
         )
     if known.is_target and answers.proba is not None:
         raise InputError(f"{known.place}: labels were expected, for class shares, found numbers; give `label`")
-    measured = _of_rows(answers, known) if not answers.pairs else _of_pairs(answers, known)
+    if fpr and (known.is_target or not answers.pairs):
+        raise InputError(
+            f"`fpr` is for distances of pairs, with the `label` of their points, found {fpr[0]:g}; leave it out"
+        )
+    measured = _of_rows(answers, known) if not answers.pairs else _of_pairs(answers, known, fpr)
     found = np.full((n_resamples, len(measured.measures)), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):  # such as a resample of one class alone
         for number in range(n_resamples):
@@ -168,7 +178,7 @@ def judge(
         Measured(name, value, *_interval(in_resamples), baseline)
         for (name, (_, baseline)), value, in_resamples in zip(measured.measures.items(), values, found.T, strict=True)
     ]
-    return JudgedPredictions(answer, known.place, len(every), n_resamples, tuple(listed), measured.always)
+    return JudgedPredictions(answer, known.place, len(every), n_resamples, tuple(listed), measured.always, measured.roc)
 
 
 def _interval(values: Floats) -> tuple[float | None, float | None]:
@@ -394,6 +404,7 @@ class _Compared:
     always: str
     points: Ints
     n_points: int
+    roc: tuple[OperatingPoint, ...] = ()
 
 
 def _area(positive: NDArray[np.bool_], scores: np.ndarray) -> Weighted:
@@ -492,7 +503,7 @@ def _of_labels(answers: _Answers, true: Sequence[str], place: str) -> tuple[Meas
     }, always
 
 
-def _of_pairs(answers: _Answers, known: _Known) -> _Compared:
+def _of_pairs(answers: _Answers, known: _Known, fpr: Sequence[float]) -> _Compared:
     """ROC AUC of distances of pairs, which are similar if of one label; a pair of a point with itself is left out.
 
     Where the distance of each pair is known, it is compared with that, as in `_of_measured`.
@@ -514,7 +525,8 @@ def _of_pairs(answers: _Answers, known: _Known) -> _Compared:
     similar, distance = labels[points[0]] == labels[points[1]], answers.as_numbers()[apart]
     if similar.all() or not similar.any():
         raise InputError(f"{known.place}: similar and dissimilar pairs were expected, found pairs of one kind")
-    return _Compared({"ROC AUC": (_area(similar, -distance), 0.5)}, "the same distance", points, len(labels))
+    roc = tuple(roc_of_distances(similar, distance, fpr)[1])
+    return _Compared({"ROC AUC": (_area(similar, -distance), 0.5)}, "the same distance", points, len(labels), roc)
 
 
 def _of_measured(answers: _Answers, known: _Known) -> _Compared:

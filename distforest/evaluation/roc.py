@@ -3,13 +3,14 @@
 The paper is Similarity TreeRank (Clémençon and Vogel), section 2.1: the curve of a score s joins the points (F_-(t),
 F_+(t)), the shares of negatives and of positives that score above t, and "possible jumps are connected by line
 segments". So pairs of equal score make one straight segment, and the area below the curve counts a tie as one half.
-`sklearn.metrics.roc_curve` has the same knots for scores: ``ROC(*roc_curve(similar, -distance)[:2])``.
+`sklearn.metrics.roc_curve` has the same knots for scores: ``ROC(*roc_curve(similar, -distance)[:2])``, and so has
+`roc_of_distances`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -142,3 +143,55 @@ class ROC:
         than 1 / ``fpr`` were scored, the value depends only on the highest-scoring one.
         """
         return float(self.at(fpr))
+
+
+class OperatingPoint(NamedTuple):
+    """A point of a ROC curve: the two rates, and the distance up to which pairs are called similar, if it is known.
+
+    Examples
+    --------
+    >>> OperatingPoint(0.01, 0.625, 0.25).told()
+    'distance ≤ 0.25: 62.5% found, 1% false'
+    """
+
+    fpr: float
+    tpr: float
+    threshold: float | None = None
+
+    def told(self) -> str:
+        """In words."""
+        where = "" if self.threshold is None else f"distance ≤ {self.threshold:.3g}: "
+        return f"{where}{100 * self.tpr:.3g}% found, {100 * self.fpr:.3g}% false"
+
+
+def roc_of_distances(similar: ArrayLike, distance: ArrayLike, at: Sequence[float]) -> tuple[ROC, list[OperatingPoint]]:
+    """Compute the ROC curve of distances, and points on it at bounded false positive rates.
+
+    Parameters
+    ----------
+    similar, distance
+        Whether each pair is similar, and its distance, shape (n_pairs,).
+    at
+        Largest allowed shares of the dissimilar pairs, in [0, 1]. For each there is the largest distance up to which
+        pairs may be called similar, if there is one; each distance once.
+
+    Raises
+    ------
+    InputError
+        The arrays are not of one length, all pairs are of one kind, or a rate is not in [0, 1].
+
+    Examples
+    --------
+    >>> roc_of_distances([1, 1, 0, 1, 0], [0.1, 0.2, 0.3, 0.4, 0.9], at=[0.0, 0.5])[1]
+    [OperatingPoint(fpr=0.0, tpr=0.6666666666666666, threshold=0.2), OperatingPoint(fpr=0.5, tpr=1.0, threshold=0.4)]
+    """
+    is_similar, far = numbers(similar, "similar", 1) != 0.0, numbers(distance, "distance", 1)
+    if len(is_similar) != len(far) or is_similar.all() or not is_similar.any():
+        raise InputError("similar and distance must be of one length, with pairs of both kinds")
+    check_finite(far, "distance")
+    if strange := [rate for rate in at if not 0.0 <= rate <= 1.0]:
+        raise InputError(f"at: rates from 0 to 1 were expected, found {strange[0]!r}")
+    thresholds, place = np.unique(far, return_inverse=True)
+    curve = ROC.of_counts(np.bincount(place, is_similar), np.bincount(place, ~is_similar))
+    knots = sorted({int(np.searchsorted(curve.fpr, rate, side="right")) - 1 for rate in at} - {0})  # at 0 is none
+    return curve, [OperatingPoint(float(curve.fpr[k]), float(curve.tpr[k]), float(thresholds[k - 1])) for k in knots]

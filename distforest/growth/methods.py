@@ -128,7 +128,7 @@ def _columns_of_features(data: Data, source: Source, params: Params, seed: int) 
     combinations, max_features = n_combined(params, n_columns), params["max_features"]
     if combinations == 1.0 and data.feature_weights is None and params["feature_weights"] is None:
         width = min(n_candidates(max_features, n_columns), n_columns)
-        if isinstance(source, SparseFeatures) and data.truth_kind != TruthKind.NOTHING:
+        if isinstance(source, SparseFeatures) and data.truth.kind != TruthKind.NOTHING:
             return VaryingColumns(source, width, int(params["min_samples_leaf"]), params["splitter"] == "best")
         return Axis(n_columns, width)
     weights = _column_weights(data, params)
@@ -185,8 +185,8 @@ def _beside_categories(criterion: TwoClusters, draw: Draw, data: Data, n_categor
 
 
 def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> Draw:
-    targets = data.truth.astype(np.float64).reshape(data.n_rows, -1)[:, 0]
-    truth = Disagreement(targets, data.truth_kind == TruthKind.LABELS)
+    targets = data.truth.values.astype(np.float64).reshape(data.n_rows, -1)[:, 0]
+    truth = Disagreement(targets, data.truth.kind == TruthKind.LABELS)
     n_pairs, n_columns = int(params["n_pairs"]), int(params["n_columns"])
     if isinstance(data.rows, Features):
         others = {"n_columns": (1,), "n_landmarks": (None,), "voting": (SHARE,), "cut": (BEST, ZERO)}
@@ -206,9 +206,9 @@ def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> 
     if params["cut"] != EXEMPLARS:
         return TwoObjects(source, truth, n_pairs, n_columns, landmarks=landmarks, kept=kept, measures=measures)
     if not truth.by_class:
-        found = f"found {data.truth_kind}; name the cut {BEST!r} or {ZERO!r}"
+        found = f"found {data.truth.kind}; name the cut {BEST!r} or {ZERO!r}"
         raise InputError(f"cut={EXEMPLARS!r} compares one object of each class; it goes with labels, {found}")
-    n_classes = len(data.classes or ())
+    n_classes = len(data.truth.classes or ())
     return Exemplars(targets, n_classes, n_pairs, landmarks=landmarks, kept=kept, measures=measures)
 
 
@@ -315,7 +315,7 @@ def _landmarks_of_budget(lazy: Lazy, data: Data) -> int | None:
     if lazy.budget is None or not lazy.symmetric:
         return None
     m = landmarks_within(lazy.budget, data.n_rows, lazy.kind == "similarity")
-    return m if m >= max(FEWEST_LANDMARKS, len(data.classes or ())) else None
+    return m if m >= max(FEWEST_LANDMARKS, len(data.truth.classes or ())) else None
 
 
 def n_candidates(max_features: float | str | None, n_columns: int, weights: ColumnWeights | None = None) -> int:
@@ -455,18 +455,18 @@ def problem(method: Method, data: Data, params: Params, seed: int, passes: Passe
         The method cannot learn from this kind of ground truth, or a parameter contradicts another one or the data; or
         trees of this kind do not grow by passes.
     """
-    params = with_max_features(with_defaults_of_pairs(params, data), data.truth_kind)
+    params = with_max_features(with_defaults_of_pairs(params, data), data.truth.kind)
     check_together(params)
     assert params.get("cut") != AUTO  # noqa: S101  (chosen before, by `distforest.growth.cuts.trial_cuts`)
-    if data.truth_kind not in method.truth_kinds:
-        raise InputError(f"{method.name} learns from {' or '.join(method.truth_kinds)}, found {data.truth_kind}")
-    if data.truth_kind != TruthKind.LINKS and len(data.truth) != data.n_rows:
-        is_condensed = data.truth_kind.is_of_vectors and len(data.truth) == data.n_rows * (data.n_rows - 1) // 2
+    if data.truth.kind not in method.truth_kinds:
+        raise InputError(f"{method.name} learns from {' or '.join(method.truth_kinds)}, found {data.truth.kind}")
+    if data.truth.kind != TruthKind.LINKS and len(data.truth.values) != data.n_rows:
+        is_condensed = data.truth.kind.is_of_vectors and len(data.truth.values) == data.n_rows * (data.n_rows - 1) // 2
         cure = "; give squareform(d) of SciPy if it is the distance of each pair, as pdist gives them" * is_condensed
-        raise InputError(
-            f"found {counted(data.n_rows, 'row')} of {method.reads} and {len(data.truth)} of {data.truth_kind.noun}: "
-            f"inconsistent numbers of samples{cure}"
+        found = (
+            f"{counted(data.n_rows, 'row')} of {method.reads} and {len(data.truth.values)} of {data.truth.kind.noun}"
         )
+        raise InputError(f"found {found}: inconsistent numbers of samples{cure}")
     if isinstance(data.rows, Several) and params.get("voting") == NEAREST:
         raise InputError(f"voting={NEAREST!r} asks which object is nearest, and several similarities differ in that")
     if method.over_pairs is None:
@@ -475,7 +475,7 @@ def problem(method: Method, data: Data, params: Params, seed: int, passes: Passe
         raise InputError(f"trees grow by passes over features, found {method.name}, which learns from pairs")
     bound = method.over_pairs(data, params, seed, partial(n_candidates, params["max_features"]))
     told = parameters_told(method.parameters, params)
-    meaning = Meaning(method.name, told, seed, data.rows, bound.leaf, data.classes)
+    meaning = Meaning(method.name, told, seed, data.rows, bound.leaf, data.truth.classes)
     return PairProblem(meaning, data, int(params["n_estimators"]), bound.points, bound.sampling, bound.growth)
 
 
@@ -498,16 +498,16 @@ def _over_rows(method: Method, data: Data, params: Params, seed: int, passes: Pa
     else:
         class_weights = None
         if (class_weight := params.get("class_weight")) is not None:
-            if data.truth_kind != TruthKind.LABELS:
-                raise InputError(f"class_weight={class_weight!r} goes with labels, found {data.truth_kind}")
-            of_classes = ClassWeights.of(class_weight, data.truth, data.classes or [], data.sample_weight)
+            if data.truth.kind != TruthKind.LABELS:
+                raise InputError(f"class_weight={class_weight!r} goes with labels, found {data.truth.kind}")
+            of_classes = ClassWeights.of(class_weight, data.truth.values, data.truth.classes or [], data.sample_weight)
             params = {**params, "class_weight": of_classes.given}
             class_weights = of_classes.integers(rows_of_trees.heaviest)
         block_rows = None if passes is None else passes.rows_of_block(4 * data.n_rows)
         of_rows_and_classes = data.sample_weight, rows_of_trees.heaviest, class_weights
         nearest = params.get("voting") == NEAREST
         judging, taught = taught_by(
-            data.as_truth, n_trees, block_rows, nearest, *of_rows_and_classes, params.get("criterion")
+            data.truth, n_trees, block_rows, nearest, *of_rows_and_classes, params.get("criterion")
         )
         criterion = _placed(judging, params, passes if data.is_of_distances else None)
     limits = _limits(params, rows_of_trees)
@@ -523,7 +523,7 @@ def _over_rows(method: Method, data: Data, params: Params, seed: int, passes: Pa
     if isinstance(data.rows, Features) and data.rows.n_categories:
         growth = _with_categories(method, growth, data, data.rows.n_categories)
     told = parameters_told(method.parameters, params)
-    meaning = Meaning(method.name, told, seed, data.rows, taught.leaf, data.classes)
+    meaning = Meaning(method.name, told, seed, data.rows, taught.leaf, data.truth.classes)
     if of_rows is not None:
         check_by_passes(growth)
     return Problem(meaning, data, growth, rows_of_trees, n_trees, taught, passes)
@@ -551,7 +551,7 @@ def _placed(criterion: Judging, params: Params, passes: Passes | None) -> Criter
 def _with_categories(method: Method, growth: Growth, data: Data, sizes: tuple[int, ...]) -> Growth:
     """The growth for features of which some are categories; raises InputError if a truth orders no categories."""
     found = f"found {counted(sum(n > 0 for n in sizes), 'feature')} of categories"
-    if data.graph is not None:
+    if data.truth.graph is not None:
         raise InputError(f"a sparse graph orders no categories, {found}; give a dense one, or encode them as numbers")
     n_categories = np.array(sizes, np.int32)
     draw = CategoriesAlone(growth.draw, n_categories)

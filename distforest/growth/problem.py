@@ -7,11 +7,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from distforest.forest.forest import Forest, Meaning, canonical
+from distforest.forest.graph_leaves import GRAPH_ARRAYS
 from distforest.forest.leaf_kinds import NEAREST, VOICES
 from distforest.forest.table import LEAF, NodeTable, route
 from distforest.growth.grower import Growth
@@ -39,12 +40,14 @@ if TYPE_CHECKING:
     from distforest.forest.forest import Params
     from distforest.growth.grower import LevelWatch
     from distforest.growth.sample_weights import SampleWeights
-    from distforest.sources.factors import ClassName
-    from distforest.sources.graph_distances import GraphDistances
     from distforest.sources.row_kinds import RowKind
-    from distforest.sources.source import Float32s, Floats, Int32s, Ints, Similarities
+    from distforest.sources.source import Floats, Int32s, Ints
     from distforest.sources.sparse import SparseSource
     from distforest.sources.sparse_features import SparseFeatures
+
+
+OF_TRUTH = ("truth", "costs")
+"""The arrays of a truth that a forest may repeat, beside those of its graph."""
 
 
 @dataclass(frozen=True)
@@ -55,28 +58,15 @@ class Data:
     # features, shape (n, p), float32, or sparse; or similarities, shape (n, n) or of several measures side by side,
     # float32 or float64, or as a source; or the bins of features whose rows lie elsewhere, in parts
     matrix: np.ndarray | SparseSource | SparseFeatures | LazySource | SideBySide | Bins
-    truth_kind: TruthKind  # the kind of ground truth
-    # codes, shape (n,); targets, embeddings or directions, shape (n, q); distances, shape (n, n); or nothing, shape (n,
-    # 0)
-    truth: np.ndarray
-    classes: Sequence[ClassName] | None = None  # the classes of the codes
-    largest: float = 1.0  # the largest absolute distance
+    truth: Truth  # the ground truth; over given pairs, the class of each pair, 0 for similar
     feature_weights: Floats | None = None  # weight of each feature in the draws, shape (p,); None: equal weights
     # the dependence from which the weights follow if features were screened, shape (p,): see
     # `distforest.growth.draws.dependence`
     dependence: Floats | None = None
-    # For a forest over given pairs: numbers of the two points of each, shape (m, 2). ``truth_kind`` is then
-    # ``TruthKind.LINKS``, and ``truth`` the class of each pair, 0 for similar.
-    pairs: Int32s | None = None
-    # a constant that was subtracted from all distances: see `distforest.sources.readings.read_level`
-    offset: float = 0.0
+    pairs: Int32s | None = (
+        None  # the numbers of the two points of each pair, shape (m, 2), for a forest over given pairs
+    )
     sample_weights: SampleWeights | None = None  # the weight of each row; None: equal weights
-    n_unobserved: int = 0  # number of pairs of rows whose distance nobody observed; it is NaN in ``truth``
-    # The distances by the links of a graph. ``truth`` then holds what a forest keeps of them: the matrix, or nothing,
-    # shape (n, 0), if the graph is so large that a forest keeps the links.
-    graph: GraphDistances | None = None
-    # the distances of the classes, shape (n_classes, n_classes); None if all are equally far apart
-    costs: Float32s | None = None
     pair_weights: SampleWeights | None = None  # the weight of each of ``pairs``; None: equal weights
 
     @property
@@ -90,22 +80,16 @@ class Data:
         return not isinstance(self.rows, Features) and bool(lazy_sources(self.matrix))
 
     @property
-    def as_truth(self) -> Truth:
-        """The ground truth by itself."""
-        known = (self.largest, self.offset, self.n_unobserved, self.graph, self.costs)
-        return Truth(self.truth_kind, self.truth, None if self.classes is None else list(self.classes), *known)
-
-    @property
     def is_of_distances(self) -> bool:
         """Whether the ground truth is a matrix of distances."""
-        return self.truth_kind == TruthKind.DISTANCES and self.graph is None
+        return self.truth.kind == TruthKind.DISTANCES and self.truth.graph is None
 
     @property
     def told_bytes(self) -> int:
         """Bytes of what a node tells: the weight of each class, int32, or the mean and spread of vectors, float64."""
-        if self.truth_kind == TruthKind.LABELS:
-            return 4 * len(self.classes or ())
-        return 8 * (self.truth.shape[1] + 1) if self.truth_kind.is_of_vectors else 0
+        if self.truth.kind == TruthKind.LABELS:
+            return 4 * len(self.truth.classes or ())
+        return 8 * (self.truth.values.shape[1] + 1) if self.truth.kind.is_of_vectors else 0
 
     @property
     def array(self) -> np.ndarray:
@@ -121,25 +105,14 @@ class Data:
         rows: np.ndarray = self.array[self.sample_weights.present]
         return rows
 
-    @property
-    def graph_indptr(self) -> Ints:
-        """Where the links of each row of the graph begin."""
-        return self._stored.indptr
-
-    @property
-    def graph_indices(self) -> Int32s:
-        """The other row of each link of the graph."""
-        return self._stored.indices
-
-    @property
-    def graph_distances(self) -> Similarities:
-        """The distance of each link of the graph."""
-        return self._stored.data
-
-    @property
-    def _stored(self) -> SparseSource:
-        assert self.graph is not None  # noqa: S101  (who asks for its arrays knows that there is one)
-        return self.graph.stored
+    def repeated(self, name: str) -> Any:
+        """An array that a forest repeats, by the name of an attribute, or of an array of the truth."""
+        if name in GRAPH_ARRAYS and self.truth.graph is not None:
+            stored = self.truth.graph.stored
+            return dict(zip(GRAPH_ARRAYS, (stored.indptr, stored.indices, stored.data), strict=True))[name]
+        return (
+            {"truth": self.truth.values, "costs": self.truth.costs}[name] if name in OF_TRUTH else getattr(self, name)
+        )
 
     @property
     def sample_weight(self) -> Int32s | None:
@@ -158,36 +131,36 @@ class Data:
         """The same data, with nothing of rows of weight 0 in what is computed of the ground truth of all rows."""
         if self.sample_weights is None or self.sample_weights.is_everywhere:
             return self
-        present = self.sample_weights.present
-        if self.graph is not None:
-            return replace(self, largest=self.graph.largest_among(present))
-        if self.truth_kind == TruthKind.DISTANCES:
+        present, truth = self.sample_weights.present, self.truth
+        if truth.graph is not None:
+            return replace(self, truth=replace(truth, largest=truth.graph.largest_among(present)))
+        if truth.kind == TruthKind.DISTANCES:
             largest = 0.0
-            for first, last in spans(self.truth, present, 64):
+            for first, last in spans(truth.values, present, 64):
                 rows = present[np.searchsorted(present, first) : np.searchsorted(present, last)]
-                largest = max(largest, *(float(np.fmax.reduce(np.abs(self.truth[row][present]))) for row in rows))
-            return replace(self, largest=largest)
-        if self.truth_kind == TruthKind.DIFFERENCES:  # which the forest keeps as they are given
+                largest = max(largest, *(float(np.fmax.reduce(np.abs(truth.values[row][present]))) for row in rows))
+            return replace(self, truth=replace(truth, largest=largest))
+        if truth.kind == TruthKind.DIFFERENCES:  # which the forest keeps as they are given
             return self
-        truth = np.repeat(self.truth[present[:1]], self.n_rows, axis=0)
-        truth[present] = self.truth[present]
-        return replace(self, truth=truth)
+        values = np.repeat(truth.values[present[:1]], self.n_rows, axis=0)
+        values[present] = truth.values[present]
+        return replace(self, truth=replace(truth, values=values))
 
     def digest(self) -> str:
         """SHA-256 of all that trees learn from; similarities that a function computes have none, which is an error."""
-        matrix = self.matrix
+        matrix, truth = self.matrix, self.truth
         assert not isinstance(matrix, (LazySource, SideBySide, Bins))  # noqa: S101  (their forests grow in another way)
         digest = hashlib.sha256(
-            canonical([self.rows.to_dict(), self.truth_kind, self.classes, self.largest, self.offset])
+            canonical([self.rows.to_dict(), truth.kind, truth.classes, truth.largest, truth.offset])
         )
         parts = [matrix] if isinstance(matrix, np.ndarray) else [matrix.indptr, matrix.indices, matrix.data]
-        if self.graph is not None and not self.graph.is_kept_dense:
-            digest.update(canonical(self.graph.absent))
-            parts += [self.graph.stored.indptr, self.graph.stored.indices, self.graph.stored.data]
-        others = () if self.costs is None else (self.costs,)
+        if truth.graph is not None and not truth.graph.is_kept_dense:
+            digest.update(canonical(truth.graph.absent))
+            parts += [truth.graph.stored.indptr, truth.graph.stored.indices, truth.graph.stored.data]
+        others = () if truth.costs is None else (truth.costs,)
         if self.pair_weights is not None:
             others = (*others, self.pair_weights.integers, np.array([self.pair_weights.unit]))
-        for array in (*parts, self.truth, self.feature_weights, self.pairs, self.sample_weight, *others):
+        for array in (*parts, truth.values, self.feature_weights, self.pairs, self.sample_weight, *others):
             digest.update(canonical(None if array is None else [array.dtype.str, array.shape]))
             for _, block in () if array is None else row_blocks(array):
                 digest.update(np.ascontiguousarray(block).data)
@@ -408,7 +381,7 @@ class Problem:
         """Put a forest together from parts, each from `grow`, in the order of their trees; this empties the parts."""
         contents = self.contents([{name: len(array) for name, array in part.items()} for part in parts])
         arrays = put_together(parts, contents.grown)
-        arrays |= {name: getattr(self.data, of) for name, of in contents.repeated.items()}
+        arrays |= {name: self.data.repeated(of) for name, of in contents.repeated.items()}
         return Forest.of(contents.meaning, arrays)
 
 

@@ -35,7 +35,8 @@ TRUTH_NAMES = {
 
 NO_REASON = "the cause is neither values that are all the same nor a rule that stops trees"
 RAISED = "each split that was tried raises the mean distance inside its sides (check that large means far)"
-"""Causes in a message where no other is known: in general, and of given distances."""
+RETURNED = "the similarities that a function has returned tell no objects apart (check that they differ)"
+"""Causes in a message where no other is known: in general, of given distances, and of similarities of a function."""
 
 
 def told_of_roots(problem: Bound, roots: Roots, closed: int = 0) -> str:
@@ -56,7 +57,8 @@ def told_of_roots(problem: Bound, roots: Roots, closed: int = 0) -> str:
     causes = [f"the budget was spent, which closed {closed:,} nodes or trees (raise it)"] if closed else []
     causes += [*_rules(problem), *_equal_truth(problem.data), *_equal_rows(problem.data)]
     causes = causes or list(_likely_causes(problem))
-    unknown = RAISED if problem.data.truth_kind == TruthKind.DISTANCES else NO_REASON
+    unknown = RAISED if problem.data.truth.kind == TruthKind.DISTANCES else NO_REASON
+    unknown = RETURNED if problem.data.is_lazy else unknown
     return f"{follows}: {'; '.join(causes) or unknown}"
 
 
@@ -81,14 +83,14 @@ def _rules(problem: Bound) -> Iterator[str]:
 
 def _equal_truth(data: Data) -> Iterator[str]:
     """A ground truth that is the same for all rows."""
-    kind = data.truth_kind
+    kind = data.truth.kind
     if kind in {TruthKind.NOTHING, TruthKind.LINKS}:
         return
-    if data.graph is not None:
-        if not len(data.graph.stored.data):
-            yield f"all distances are {data.graph.absent + data.offset:g} (no two nodes are linked)"
+    if data.truth.graph is not None:
+        if not len(data.truth.graph.stored.data):
+            yield f"all distances are {data.truth.graph.absent + data.truth.offset:g} (no two nodes are linked)"
         return
-    low, high, _ = _ranges(data.truth.reshape(data.n_rows, -1))
+    low, high, _ = _ranges(data.truth.values.reshape(data.n_rows, -1))
     if (low < high).any() or (kind == TruthKind.DISTANCES and low.min() < high.max()):
         return
     if kind == TruthKind.LABELS:
@@ -97,7 +99,7 @@ def _equal_truth(data: Data) -> Iterator[str]:
     values = {
         TruthKind.TARGETS: low[0],
         TruthKind.DIFFERENCES: low[0],
-        TruthKind.DISTANCES: low[0] + data.offset,
+        TruthKind.DISTANCES: low[0] + data.truth.offset,
     }
     are_equal = f"are {values[kind]:g}" if kind in values else "are equal"
     yield f"all {TRUTH_NAMES.get(kind, kind.noun)} {are_equal} (check how they were read)"
@@ -105,7 +107,7 @@ def _equal_truth(data: Data) -> Iterator[str]:
 
 def _label(data: Data, code: int) -> str:
     """A class in words."""
-    return repr(data.classes[code] if data.classes else code)
+    return repr(data.truth.classes[code] if data.truth.classes else code)
 
 
 def _equal_rows(data: Data) -> Iterator[str]:
@@ -137,10 +139,10 @@ def _equal_rows(data: Data) -> Iterator[str]:
 def _likely_causes(problem: Bound) -> Iterator[str]:
     """What may be a cause where none suffices: most values are unobserved, or a second class is so rare."""
     data = problem.data
-    if data.n_unobserved:
+    if data.truth.n_unobserved:
         n_pairs = data.n_rows * (data.n_rows - 1) // 2
-        if 2 * data.n_unobserved > n_pairs:
-            yield f"{n_pairs - data.n_unobserved:,} of {n_pairs:,} distances are observed (observe more of them)"
+        if 2 * data.truth.n_unobserved > n_pairs:
+            yield f"{n_pairs - data.truth.n_unobserved:,} of {n_pairs:,} distances are observed (observe more of them)"
     if is_given(data.rows) and not data.is_lazy:
         share = 100.0 * _observed(data)[0] / math.prod(data.matrix.shape)
         if share < 50.0:
@@ -149,8 +151,8 @@ def _likely_causes(problem: Bound) -> Iterator[str]:
         drawn = problem.sampling.sample(problem.meaning.seed, 0)
         if (drawn.codes == drawn.codes[0]).all():
             yield "the pairs that a tree draws are seldom of both kinds (give more pairs)"
-    elif data.truth_kind == TruthKind.LABELS:
-        counts, n, n_draws = np.bincount(data.truth), data.n_rows, problem.sampling.n_draws
+    elif data.truth.kind == TruthKind.LABELS:
+        counts, n, n_draws = np.bincount(data.truth.values), data.n_rows, problem.sampling.n_draws
         others = n - int(counts.max())
         if 2.0 * (1.0 - others / n) ** n_draws > 1.0:
             rare = f"all but {others:,} of {n:,} labels are {_label(data, int(counts.argmax()))}"

@@ -177,8 +177,7 @@ def with_asked_distances(
     before = inputs.data(inputs.matrix.open(place.scratch, files), files)
 
     def taught(truth: Truth) -> Data:
-        observed = replace(before, largest=truth.largest, offset=truth.offset, n_unobserved=truth.n_unobserved)
-        return replace(observed, truth=truth.values)
+        return replace(before, truth=truth)
 
     calls = cluster if isinstance(cluster, Stream) else None
     supplied = BoundSimilarity(lazy, objects, calls, callback.code(lazy))

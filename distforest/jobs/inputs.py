@@ -39,7 +39,7 @@ from distforest.sources.sparse import SparseSource
 from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.staged_sparse import StagedGraph, StagedSparse
 from distforest.sources.staging import Staged
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -282,18 +282,20 @@ class Inputs:
         return Data(
             self.rows,
             matrix,
-            self.truth_kind,
-            self.truth.open(scratch, files),
-            self.classes,
-            self.largest,
+            Truth(
+                self.truth_kind,
+                self.truth.open(scratch, files),
+                self.classes,
+                self.largest,
+                self.offset,
+                self.n_unobserved,
+                None if self.graph is None else self.graph.open(scratch, files),
+                opened(self.costs),
+            ),
             opened(self.feature_weights),
             opened(self.dependence),
             opened(self.pairs),
-            self.offset,
             None if of_rows is None else SampleWeights(of_rows, self.weight_unit),
-            self.n_unobserved,
-            None if self.graph is None else self.graph.open(scratch, files),
-            opened(self.costs),
             None if of_pairs is None else SampleWeights(of_pairs, self.pair_unit),
         )
 

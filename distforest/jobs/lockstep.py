@@ -194,8 +194,7 @@ def fit_lazily(
     weights = b"" if sample_weights is None else sample_weights.integers.tobytes()
     job = hashlib.sha256(canonical(decides) + truth.values.tobytes() + weights).hexdigest()
     with supplied.source(objects, job, is_fit=True) as source:
-        of_truth = (truth.kind, truth.values, truth.classes, truth.largest)
-        data = Data(rows, source, *of_truth, sample_weights=sample_weights)
+        data = Data(rows, source, truth, sample_weights=sample_weights)
         sources = lazy_sources(source)
         chosen = chosen_cut(method, data, params, seed, lambda own: own.forest([grow_in_lockstep(own, sources)[0]]))
         bound = problem(method, data, params if chosen is None else chosen.into(params), seed)

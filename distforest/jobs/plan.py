@@ -548,18 +548,18 @@ def budget_of(method: str, data: Data, params: Params, room: WorkerRoom) -> int 
 
     Trees grow by passes if they do not fit into memory otherwise, and if trees of this kind can.
     """
-    kind, rows, has_costs = data.truth_kind, data.rows, data.costs is not None
+    kind, rows, has_costs = data.truth.kind, data.rows, data.truth.costs is not None
     if METHODS[method].reads != "features" or kind in {TruthKind.DISTANCES, TruthKind.DIFFERENCES}:
         return None
     if not isinstance(data.matrix, np.ndarray) or not isinstance(rows, Features):
         return None
     if (params.get("max_bins") and has_costs) or (rows.n_categories and kind == TruthKind.NOTHING):
         return None  # costs have no sums over bins, and nothing puts categories in order
-    size = size_over_rows(params, data.matrix.shape, data.truth.nbytes, kind)
+    size = size_over_rows(params, data.matrix.shape, data.truth.values.nbytes, kind)
     size = replace(size, of_vectors=kind.is_of_vectors, of_costs=has_costs, told_bytes=data.told_bytes)
     if rows.n_categories:
-        n_classes = len(data.classes or ()) if kind == TruthKind.LABELS and not has_costs else None
-        of_vectors = RANKED_BY_COSTS if has_costs else data.truth.shape[-1] if n_classes is None else 1
+        n_classes = len(data.truth.classes or ()) if kind == TruthKind.LABELS and not has_costs else None
+        of_vectors = RANKED_BY_COSTS if has_costs else data.truth.values.shape[-1] if n_classes is None else 1
         size = replace(size, categories=CategorySizes(*sizes_of(rows.n_categories), n_classes, of_vectors))
     sized = None if projected_bytes(size, room.batch or 1, 1) <= room.limit else by_passes(params, kind, size, room)
     return None if sized is None else sized.rows_budget

@@ -141,15 +141,15 @@ def from_data(data: Data, method: str, params: Params, seed: int, folder: str) -
         matrix = place.sparse("matrix", data.matrix)
     else:
         matrix = place.array("matrix", data.array)
-    graph = None if data.graph is None else place.graph(data.graph, data.offset)
-    costs = None if data.costs is None else place.array("costs", data.costs)
-    known = (data.classes, data.largest, data.n_unobserved, graph, costs)
-    truth = StagedTruth(data.truth_kind, place.array("truth", data.truth), *known)
+    graph = None if data.truth.graph is None else place.graph(data.truth.graph, data.truth.offset)
+    costs = None if data.truth.costs is None else place.array("costs", data.truth.costs)
+    known = (data.truth.classes, data.truth.largest, data.truth.n_unobserved, graph, costs)
+    truth = StagedTruth(data.truth.kind, place.array("truth", data.truth.values), *known)
     staged = Inputs(
         *(method, params, seed, data.rows, matrix, *truth),
         feature_weights=None if data.feature_weights is None else place.array("feature_weights", data.feature_weights),
         pairs=None if data.pairs is None else place.array("pairs", data.pairs),
-        offset=data.offset,
+        offset=data.truth.offset,
         growth=GROWTH,
         job=folder,
     )

@@ -437,18 +437,18 @@ def size_of(problem: Bound) -> Size:
         problem.n_rows,
         problem.n_trees,
         data.matrix.nbytes,
-        data.truth.nbytes + sum(part.nbytes for part in (data.pairs, data.graph) if part is not None),
+        data.truth.values.nbytes + sum(part.nbytes for part in (data.pairs, data.truth.graph) if part is not None),
         problem.width,
         data.is_of_distances,
-        0 if data.graph is None else data.graph.nbytes,
+        0 if data.truth.graph is None else data.truth.graph.nbytes,
         told_bytes=data.told_bytes,
-        of_costs=data.costs is not None,
+        of_costs=data.truth.costs is not None,
     )
     if not isinstance(problem, Problem):
         return replace(size, n_pairs=problem.sampling.n_distinct)
     return replace(
         size,
-        of_vectors=data.truth_kind.is_of_vectors,
+        of_vectors=data.truth.kind.is_of_vectors,
         most_leaves=problem.most_leaves if isinstance(data.rows, Features) else None,
         rows_budget=None if problem.passes is None else problem.passes.budget,
         n_drawn=problem.sampling.n_distinct,

@@ -55,7 +55,7 @@ def chosen_cut(
     if not is_to_choose(params):
         return None
     errors = []
-    for cut in cuts_to_try(params, data.rows, data.classes):
+    for cut in cuts_to_try(params, data.rows, data.truth.classes):
         bound = over_rows(problem(method, data, trial_params(params, cut), seed))
         errors.append(error_out_of_bag(bound, grown(bound)))
     return ChosenCut(tuple(errors))

@@ -15,7 +15,7 @@ import hashlib
 import math
 import time
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from distforest.errors import ArtifactError, InputError, SpecError
@@ -54,7 +54,6 @@ from distforest.jobs.train import (
 from distforest.jobs.versions import check_growth, check_own_growth
 from distforest.sources.array_files import untouched
 from distforest.sources.staged_arrays import STAGED_INPUTS
-from distforest.sources.truth import Truth
 from distforest.stores.building import is_begun
 from distforest.stores.claims import CLAIM, owned
 from distforest.stores.outputs import FOREST_KIND, check_kind, check_new
@@ -64,7 +63,6 @@ if TYPE_CHECKING:
 
     from distforest.forest.stopped_trees import EarlyStop
     from distforest.growth.parameters import Value
-    from distforest.growth.problem import Data
     from distforest.jobs.scratch_room import HostWorkers
     from distforest.jobs.spec import Spec
     from distforest.jobs.tune_spec import TuneSpec
@@ -291,7 +289,7 @@ def check_there(task: ScoringTask) -> None:
     """Refuse a score that is not defined for what is taught; opens the inputs on the host of the task."""
     data = over_rows(task.inputs.opened().problem).data
     weights = None if data.sample_weights is None else data.sample_weights.integers
-    check_defined(task.scoring, truth_of_data(data), judged_rows(data.n_rows, weights))
+    check_defined(task.scoring, data.truth, judged_rows(data.n_rows, weights))
 
 
 @dataclass(frozen=True)
@@ -316,7 +314,7 @@ def score_cells(task: JudgeTask) -> list[ScoredCell]:
         problem = over_rows(opened.problem)
         parts = committed_parts(task.shards, task.n_trees, "a forest of the grid")
         with untouched(opened.files):
-            return list(map(asdict, scored_cells(problem.forest(parts), truth_of_data(problem.data), task.stops)))
+            return list(map(asdict, scored_cells(problem.forest(parts), problem.data.truth, task.stops)))
 
     told = hashlib.sha256(canonical([list(stop) for stop in task.stops])).hexdigest()
     rows = committed_answer(task.shards, f"scores-{told[:16]}.json", scores)
@@ -324,12 +322,6 @@ def score_cells(task: JudgeTask) -> list[ScoredCell]:
         {name: math.nan if of is None or math.isnan(of) else of for name, of in row["scores"].items()} for row in rows
     ]
     return [ScoredCell(of_cell, row["splits"]) for of_cell, row in zip(one_nan, rows, strict=True)]
-
-
-def truth_of_data(data: Data) -> Truth:
-    """The ground truth of staged data, whose fields have the same names but for two."""
-    names = {"kind": "truth_kind", "values": "truth"}
-    return Truth(**{field.name: getattr(data, names.get(field.name, field.name)) for field in fields(Truth)})
 
 
 def _judge_all(groups: Sequence[CellGroup], folder: Folder, cluster: Cluster, options: Options) -> list[ScoredCell]:

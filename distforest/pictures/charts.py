@@ -10,7 +10,7 @@ import io
 import re
 import threading
 from itertools import cycle, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import numpy as np
@@ -21,7 +21,7 @@ from matplotlib.ticker import MaxNLocator
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.evaluation.roc import ROC
+from distforest.evaluation.roc import ROC, OperatingPoint
 from distforest.pictures.trees import CLASS_COLOURS, shortened
 
 if TYPE_CHECKING:
@@ -177,25 +177,6 @@ def _knots(curve: ROC, places: Floats) -> tuple[Floats, Floats]:
     return fpr[order], tpr[order]
 
 
-class OperatingPoint(NamedTuple):
-    """A point of a ROC curve: the two rates, and the distance up to which pairs are called similar, if it is known.
-
-    Examples
-    --------
-    >>> OperatingPoint(0.01, 0.625, 0.25).told()
-    'distance ≤ 0.25: 62.5% found, 1% false'
-    """
-
-    fpr: float
-    tpr: float
-    threshold: float | None = None
-
-    def told(self) -> str:
-        """In words."""
-        where = "" if self.threshold is None else f"distance ≤ {self.threshold:.3g}: "
-        return f"{where}{100 * self.tpr:.3g}% found, {100 * self.fpr:.3g}% false"
-
-
 def draw_spread(axes: Axes, distance: Floats, codes: Ints) -> None:
     """Draw histograms of the distances within and between classes."""
     i, j = np.triu_indices(len(codes), 1)
@@ -209,8 +190,10 @@ def draw_spread(axes: Axes, distance: Floats, codes: Ints) -> None:
     _finish(axes, "Distances by class (dashed: medians)", "forest distance", "share of pairs")
 
 
-def draw_map(axes: Axes, places: Floats, values: np.ndarray | None, names: Sequence[str]) -> None:
-    """Draw rows at their places in the plane: by class, by an amount, or all alike."""
+def draw_map(
+    axes: Axes, places: Floats, values: np.ndarray | None, names: Sequence[str], shares: Sequence[float] = ()
+) -> None:
+    """Draw rows at their places in the plane: by class, by an amount, or all alike; axes name their ``shares``."""
     x, y = places.T
     if values is None:
         axes.scatter(x, y, s=28, color=BLUE, alpha=0.7, linewidths=0)
@@ -225,7 +208,9 @@ def draw_map(axes: Axes, places: Floats, values: np.ndarray | None, names: Seque
             axes.scatter(x[own], y[own], s=28, color=colour, marker=marker, linewidths=0, label=label)
         n_more = len(names) - LEGEND_ENTRIES
         axes.legend(frameon=False, title=f"and {n_more} more" if n_more > 0 else None)
-    _finish(axes, "Map by distances", "first principal coordinate", "second principal coordinate")
+    of_variance = [*(f" ({100.0 * share:.0f}% of variance)" for share in shares), "", ""]
+    first, second = (f"{which} principal coordinate{of_variance[k]}" for k, which in enumerate(("first", "second")))
+    _finish(axes, "Map by distances", first, second)
 
 
 def draw_proximity(axes: Axes, clusters: Clusters, title: str = "Proximity, rows by cluster") -> None:

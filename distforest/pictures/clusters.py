@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, leaves_list, linkage, optimal_leaf_ordering
@@ -112,6 +112,22 @@ def _widest_gap(heights: Floats) -> int:
     return int(np.argmax(gaps)) + 2 if gaps.max(initial=0.0) > 0.0 else 1
 
 
+class PrincipalCoordinates(NamedTuple):
+    """Points in a space, and what each of its dimensions shows of their distances.
+
+    Attributes
+    ----------
+    places
+        Coordinates, shape (n, n_dimensions), the widest dimension first.
+    shares
+        Share of the variance along each dimension, shape (n_dimensions,): its eigenvalue, out of the sum of the
+        absolute values of all eigenvalues, as some are negative if no space holds the distances.
+    """
+
+    places: Floats
+    shares: Floats
+
+
 def principal_coordinates(distance: np.ndarray, n_dimensions: int) -> Floats:
     """Place points so that their Euclidean distances approximate given ones: classical scaling (Torgerson).
 
@@ -135,10 +151,24 @@ def principal_coordinates(distance: np.ndarray, n_dimensions: int) -> Floats:
 
     Examples
     --------
+    >>> from distforest import principal_coordinates
     >>> points = np.array([0.0, 1.0, 5.0])
     >>> places = principal_coordinates(np.abs(points[:, None] - points), 1)
     >>> np.allclose(places[:, 0], points - 2.0)
     True
+    """
+    return places_with_shares(distance, n_dimensions).places
+
+
+def places_with_shares(distance: np.ndarray, n_dimensions: int) -> PrincipalCoordinates:
+    """Place points as `principal_coordinates` does, with the share of variance of each dimension.
+
+    Examples
+    --------
+    >>> points = np.array([[0, 0], [0, 1], [4, 0], [4, 1]])
+    >>> found = places_with_shares(np.linalg.norm(points[:, None] - points, axis=2), 2)
+    >>> np.round(found.shares, 3)
+    array([0.941, 0.059])
     """
     distance = numbers(distance, "distance", 2)
     if distance.shape[0] != distance.shape[1] or not len(distance):
@@ -150,5 +180,5 @@ def principal_coordinates(distance: np.ndarray, n_dimensions: int) -> Floats:
     widest = np.argsort(values)[::-1][: whole("n_dimensions", n_dimensions, 1)]
     places = vectors[:, widest] * np.sqrt(np.maximum(values[widest], 0.0))
     largest = places[np.argmax(np.abs(places), axis=0), np.arange(places.shape[1])]
-    signed: Floats = places * np.where(largest < 0, -1.0, 1.0)
-    return signed
+    shares = np.maximum(values[widest], 0.0) / (np.abs(values).sum() or 1.0)
+    return PrincipalCoordinates(places * np.where(largest < 0, -1.0, 1.0), shares)

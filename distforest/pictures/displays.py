@@ -6,18 +6,16 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn import metrics
 
 from distforest.amounts import counted
-from distforest.arguments import check_finite, numbers
+from distforest.arguments import numbers
 from distforest.errors import InputError
 from distforest.estimators.tree_rank import TreeRank
 from distforest.evaluation.grids import ScoredGrid
-from distforest.evaluation.roc import ROC
+from distforest.evaluation.roc import ROC, OperatingPoint, roc_of_distances
 from distforest.pictures import charts
-from distforest.pictures.charts import OperatingPoint
 from distforest.pictures.closeness import check_forest, closeness
-from distforest.pictures.clusters import clustered, principal_coordinates
+from distforest.pictures.clusters import clustered, places_with_shares
 from distforest.pictures.importances import importances_of, permutation_importances_of
 from distforest.pictures.trees import drawn_tree
 from distforest.sources.arrays import are_targets
@@ -218,39 +216,6 @@ class TuningDisplay(Display):
         return cls(tuned).plot(ax)
 
 
-def roc_of_distances(similar: ArrayLike, distance: ArrayLike, at: Sequence[float]) -> tuple[ROC, list[OperatingPoint]]:
-    """Compute the ROC curve of distances, and points on it at bounded false positive rates.
-
-    Parameters
-    ----------
-    similar, distance
-        Whether each pair is similar, and its distance, shape (n_pairs,).
-    at
-        Largest allowed shares of the dissimilar pairs, in [0, 1]. For each there is the largest distance up to which
-        pairs may be called similar, if there is one; each distance once.
-
-    Raises
-    ------
-    InputError
-        The arrays are not of one length, all pairs are of one kind, or a rate is not in [0, 1].
-
-    Examples
-    --------
-    >>> roc_of_distances([1, 1, 0, 1, 0], [0.1, 0.2, 0.3, 0.4, 0.9], at=[0.0, 0.5])[1]
-    [OperatingPoint(fpr=0.0, tpr=0.6666666666666666, threshold=0.2), OperatingPoint(fpr=0.5, tpr=1.0, threshold=0.4)]
-    """
-    is_similar, far = numbers(similar, "similar", 1) != 0.0, numbers(distance, "distance", 1)
-    if len(is_similar) != len(far) or is_similar.all() or not is_similar.any():
-        raise InputError("similar and distance must be of one length, with pairs of both kinds")
-    check_finite(far, "distance")
-    if strange := [rate for rate in at if not 0.0 <= rate <= 1.0]:
-        raise InputError(f"at: rates from 0 to 1 were expected, found {strange[0]!r}")
-    fpr, tpr, thresholds = metrics.roc_curve(is_similar, -far, drop_intermediate=False)
-    knots = sorted({int(np.searchsorted(fpr, rate, side="right")) - 1 for rate in at} - {0})  # at knot 0 none is called
-    points = [OperatingPoint(float(fpr[k]), float(tpr[k]), float(-thresholds[k])) for k in knots]
-    return ROC(fpr, tpr), points
-
-
 @dataclass(repr=False, eq=False)
 class ROCDisplay(Display):
     """ROC curves of a distance, or of trees and their mean, with operating points.
@@ -386,6 +351,8 @@ class MapDisplay(Display):
         A number of each row; with ``names`` its class, as a place in these. None: all rows are drawn alike.
     names : sequence of str
         Names of the classes; empty if ``values`` are amounts.
+    shares : sequence of float
+        Share of the variance along each dimension; empty if they are not known.
 
     Examples
     --------
@@ -401,6 +368,7 @@ class MapDisplay(Display):
     places: Floats
     values: np.ndarray | None = None
     names: Sequence[str] = ()
+    shares: Sequence[float] = ()
     chart = staticmethod(charts.draw_map)
 
     @classmethod
@@ -411,9 +379,10 @@ class MapDisplay(Display):
     @classmethod
     def from_predictions(cls, y: Any, distance: ArrayLike, *, ax: Axes | None = None) -> Self:
         """Draw a map by given distances, shape (n, n); ``y`` and errors as of `from_estimator`."""
-        places = principal_coordinates(np.asarray(distance), 2)
+        places, shares = places_with_shares(np.asarray(distance), 2)
         places = np.pad(places, ((0, 0), (0, 2 - places.shape[1])))  # of a single row
-        return cls(places, *((None, ()) if y is None else _coded(y, len(places), may_be_amounts=True))).plot(ax)
+        values, names = (None, ()) if y is None else _coded(y, len(places), may_be_amounts=True)
+        return cls(places, values, names, shares.tolist()).plot(ax)
 
 
 @dataclass(repr=False, eq=False)

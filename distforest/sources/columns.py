@@ -133,8 +133,8 @@ class TableColumns:
                 columns.append(column)
         return Schema(tuple(columns))
 
-    def encoded(self, schema: Schema, is_training: bool) -> tuple[NDArray[np.floating], dict[str, Counter[str]]]:
-        """Encode the rows by a schema with as many columns.
+    def encoded(self, schema: Schema, cure: str) -> tuple[NDArray[np.floating], dict[str, Counter[str]]]:
+        """Encode the rows by a schema with as many columns; ``cure`` is what to do about one that holds no numbers.
 
         Returns
         -------
@@ -153,7 +153,7 @@ class TableColumns:
         unseen: dict[str, Counter[str]] = {}
         for place, (column, values) in enumerate(zip(schema.columns, self.columns, strict=True)):
             if column.kind != ColumnKind.CATEGORY:
-                matrix[:, place] = self._numbers(place, column, is_training)
+                matrix[:, place] = self._numbers(place, column, cure)
                 continue
             codes, names = named_values(values, column.name)
             matrix[:, place] = np.append(column.codes(names), np.nan)[codes]
@@ -184,7 +184,7 @@ class TableColumns:
         categories = tuple(name for name in in_order or sorted(occur, key=_by_number) if name is not None)
         return FeatureColumn(column.name, ColumnKind.CATEGORY, column.dtype, categories)
 
-    def _numbers(self, place: int, column: FeatureColumn, is_training: bool) -> NDArray[np.float64]:
+    def _numbers(self, place: int, column: FeatureColumn, cure: str) -> NDArray[np.float64]:
         """The numbers of a column of numbers or dates; dates may be counted already."""
         values, name = self.columns[place], column.name
         if column.kind == ColumnKind.DATE:
@@ -203,8 +203,6 @@ class TableColumns:
             return numbers
         others = (type(value).__name__ for value in values if not isinstance(value, Real))
         found = self.dtypes[place] if self.dtypes else next(others, "others")
-        cure = "turn dates into datetime64 and durations into numbers, such as by column.dt.total_seconds()"
-        cure = f"{cure}, or name the column in categorical_features" if is_training else "give what it was in training"
         raise InputError(f"X: numbers were expected in column {name!r}, found {found}; {cure}")
 
 

@@ -138,7 +138,7 @@ class Truth:
 
     kind: TruthKind
     values: np.ndarray
-    classes: list[ClassName] | None = None
+    classes: Sequence[ClassName] | None = None
     largest: float = 1.0
     offset: float = 0.0
     n_unobserved: int = 0

@@ -28,7 +28,7 @@ distance = forest.distance(new, new)
 
 import matplotlib.pyplot as plt
 
-from distforest.pictures.clusters import principal_coordinates
+from distforest import principal_coordinates
 
 places = principal_coordinates(distance, 2)
 figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")

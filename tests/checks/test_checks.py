@@ -49,6 +49,8 @@ def beside(values: np.ndarray, column: int = 3) -> np.ndarray:
 
 
 AGES = np.random.default_rng(1).integers(18, 90, len(X))
+ROWS = np.arange(len(X))
+CARS = pd.DataFrame({"size": X[:, 0], "name": [f"car {k % 130}" for k in ROWS], "plate": [f"p{k}" for k in ROWS]})
 PRECOMPUTED: dict[str, Any] = {"similarity": "precomputed"}
 WRONG: dict[str, list[tuple[tuple[Any, ...], dict[str, Any], tuple[object, ...]]]] = {
     "DF001": [((X, Distances(S)), {}, ()), ((S,), {**PRECOMPUTED, "kind": "distance"}, ("similarity",))],
@@ -73,6 +75,7 @@ WRONG: dict[str, list[tuple[tuple[Any, ...], dict[str, Any], tuple[object, ...]]
     "DF009": [((X,), {"pairs": [[0, 1], [2, 3], [1, 0]], "similar": [1, 1, 0]}, (0, 1))],
     "DF010": [((alone(S),), PRECOMPUTED, ("row 5",)), ((X, Distances(alone(Z))), {}, ("row 5",))],
     "DF011": [((beside(1e12 + np.arange(len(X))),), {}, (3, "float32"))],
+    "DF013": [((CARS,), {}, ("'name'", 130, "'plate'", 178))],
 }
 
 
@@ -159,6 +162,12 @@ def test_a_fit_warns_of_findings_and_a_code_switches_a_check_off() -> None:
         warnings.filterwarnings("ignore", "DF009")
         warnings.filterwarnings("ignore", "DF012")
         RFD(2, min_samples_leaf=1, random_state=0).fit_pairs(X, *contradicting)
+
+
+def test_columns_that_name_the_rows_are_named_by_a_fit() -> None:
+    for forest in (RFD(2, random_state=0), SMERF(2, random_state=0)):
+        with pytest.warns(DistforestWarning, match=naming("DF013", "'name'", 130, "'plate'", 178)):
+            forest.fit(CARS.assign(kind=np.where(ROWS % 2, "a", "b")), Y)
 
 
 def test_labels_that_are_named_so_are_no_amounts(recwarn: pytest.WarningsRecorder) -> None:

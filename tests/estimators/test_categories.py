@@ -192,6 +192,7 @@ def test_a_category_that_a_node_has_not_seen_goes_where_missing_values_go() -> N
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:DF013:distforest.errors.DistforestWarning")
 def test_tens_of_thousands_of_categories() -> None:
     n = 65_536
     rng = np.random.default_rng(2)
@@ -360,6 +361,12 @@ def test_durations_are_no_categories_in_any_unit(unit: str) -> None:
     lasted = pd.Series(np.arange(len(FRAME)), dtype=f"timedelta64[{unit}]")
     with pytest.raises(InputError, match=naming("X:", "column 'size'", "timedelta64", "total_seconds()")):
         smerf().fit(pd.DataFrame({"size": lasted, "other": 1.0}), KIND)
+
+
+def test_a_cure_names_no_parameter_that_the_estimator_lacks() -> None:
+    with pytest.raises(InputError, match=naming("X:", "column 'colour'", "OneHotEncoder")) as caught:
+        SimForestClassifier("rbf").fit(FRAME, KIND)
+    assert "categorical_features" not in str(caught.value)
 
 
 def test_a_forest_that_is_fitted_again_forgets_categories() -> None:

@@ -99,9 +99,9 @@ def test_which_two_they_are_is_learned_and_explained() -> None:
     similar = (both[:, 0] == both[:, 1]) | ((both == ["blue", "red"]).all(axis=1))
     frame, own = FRAME[["colour"]], {"max_features": None, "min_samples_leaf": 1}
     forest = RFD(20, random_state=0, **own).fit_pairs(frame, pairs, similar)
-    assert forest.score_pairs(frame, pairs, similar) == 1.0
+    assert forest.roc_auc_score(frame, pairs, similar) == 1.0
     only = RFD(20, position=False, random_state=0, **own).fit_pairs(frame, pairs, similar)
-    assert only.score_pairs(frame, pairs, similar) < 0.99
+    assert only.roc_auc_score(frame, pairs, similar) < 0.99
     assert forest.absolute_importances_[0] > 0.5
     red, blue, pink = (frame[frame["colour"] == name][:1] for name in ("red", "blue", "pink"))
     found = forest.explain(red, blue)
@@ -175,7 +175,7 @@ def test_many_categories_are_read_as_whether_they_differ() -> None:
     pairs = np.array([(k, k + 1 if k % 2 == 0 else (k + 9) % (2 * n)) for k in range(2 * n)])
     for model in (RFD(3, random_state=0), TreeRank(3, region="square", random_state=0)):
         forest = model.fit_pairs(frame, pairs, np.arange(2 * n) % 2 == 0)
-        assert forest.score_pairs(frame, pairs, np.arange(2 * n) % 2 == 0) > 0.95
+        assert forest.roc_auc_score(frame, pairs, np.arange(2 * n) % 2 == 0) > 0.95
 
 
 def test_a_node_says_which_two_it_sends_left() -> None:

@@ -245,10 +245,10 @@ def test_the_score_is_the_area_under_the_curve_of_all_pairs(estimator: Any, monk
     assert 0.8 < expected < 1.0
     pairs, similar = np.stack([left, right], axis=1), names[left] == names[right]
     for said in (similar, np.where(similar, 1, -1)):
-        assert forest.score_pairs(new, pairs, said) == pytest.approx(expected, abs=1e-12)
+        assert forest.roc_auc_score(new, pairs, said) == pytest.approx(expected, abs=1e-12)
     some = slice(None, None, 7)
     expected = area(forest.pair_distance(new[left[some]], new[right[some]]), ~similar[some])
-    assert forest.score_pairs(new, pairs[some], similar[some]) == pytest.approx(expected, abs=1e-12)
+    assert forest.roc_auc_score(new, pairs[some], similar[some]) == pytest.approx(expected, abs=1e-12)
     monkeypatch.setattr("distforest.sources.truth.MOST_JUDGED_PAIRS", 200)
     assert forest.score(new, names) == forest.score(new, names) != expected
 
@@ -267,7 +267,7 @@ def test_scores_that_mean_nothing_are_refused(estimator: Any) -> None:
     with pytest.raises(InputError, match=naming(90, 89, "labels")):
         forest.score(X, Y[1:])
     with pytest.raises(InputError, match=naming("2 pairs", 1, "similar")):
-        forest.score_pairs(X, [[0, 1], [1, 2]], [True])
+        forest.roc_auc_score(X, [[0, 1], [1, 2]], [True])
     with pytest.raises(ValueError, match=naming(3, type(forest).__name__, 4)):
         forest.score(X[:, 1:], Y)
 

@@ -112,11 +112,11 @@ def test_pairs_and_what_is_known_of_them_are_loaded_once() -> None:
     lazy = table[:, :2], table[:, 2], table[:, 3]
     forest = RFD(**SMALL).fit_pairs(X, lazy[0], lazy[1], pair_weight=lazy[2])
     assert len(loads) == 4
-    score = forest.score_pairs(X, *lazy)
+    score = forest.roc_auc_score(X, *lazy)
     assert len(loads) == 8
     known = dask.compute(*lazy)
     assert forest.digest_ == RFD(**SMALL).fit_pairs(X, known[0], known[1], pair_weight=known[2]).digest_
-    assert score == forest.score_pairs(X, *known)
+    assert score == forest.roc_auc_score(X, *known)
 
 
 def test_distances_are_computed_once() -> None:

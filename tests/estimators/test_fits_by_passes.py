@@ -20,7 +20,7 @@ from distforest.jobs.plan import WorkerRoom, budget_of, exceeds
 from distforest.sources.arrays import map_of, write_array
 from distforest.sources.row_kinds import Features
 from distforest.sources.schema import ColumnKind, FeatureColumn, Schema
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -137,13 +137,13 @@ def test_only_features_and_what_judges_by_passes_are_chosen(tmp_path: Path, monk
     _, X, y = rows_at(tmp_path)
     tight = WorkerRoom(plan.IMPORTED_BYTES)
     params = complete(METHODS["smerf"].parameters, {})
-    labels = Data(Features(5), X, TruthKind.LABELS, y.astype(np.int32), (0, 1))
+    labels = Data(Features(5), X, Truth(TruthKind.LABELS, y.astype(np.int32), (0, 1)))
     assert budget_of("smerf", labels, params, WorkerRoom(1 << 40)) is None
-    distances = Data(Features(5), X, TruthKind.DISTANCES, np.zeros((N_ROWS, N_ROWS), np.float32))
+    distances = Data(Features(5), X, Truth(TruthKind.DISTANCES, np.zeros((N_ROWS, N_ROWS), np.float32)))
     assert budget_of("smerf", distances, params, tight) is None
     assert exceeds("smerf", params, X.shape, tight)
     assert not exceeds("simforest", complete(METHODS["simforest"].parameters, {}), X.shape, tight)
-    codes = Data(Features(5, (3,) * 5), X, TruthKind.NOTHING, np.empty((N_ROWS, 0)))
+    codes = Data(Features(5, (3,) * 5), X, Truth(TruthKind.NOTHING, np.empty((N_ROWS, 0))))
     own = complete(METHODS["urerf"].parameters, {})
     made_small(monkeypatch, 0)
     assert budget_of("urerf", codes, own, WorkerRoom(100_000)) is None, "nothing judges categories"

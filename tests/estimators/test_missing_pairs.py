@@ -234,7 +234,7 @@ def test_what_is_missing_may_be_all_that_tells_pairs_apart() -> None:
     kept = pairs[:, 0] != pairs[:, 1]
     for forest in (RFD(10, random_state=0), TreeRank(3, random_state=0)):
         forest.fit_pairs(X, pairs[kept], similar[kept])
-        assert forest.score_pairs(X, pairs[kept], similar[kept]) == 1.0
+        assert forest.roc_auc_score(X, pairs[kept], similar[kept]) == 1.0
 
 
 def test_out_of_bag_estimates_and_pruning_take_missing_values() -> None:

@@ -23,7 +23,7 @@ from distforest.jobs.preview import preview
 from distforest.jobs.staging import stage_inputs
 from distforest.sources.files.ingest import ingest
 from distforest.sources.point_pairs import PairColumns
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
 from tests.estimators.jobs import spec_of, write_arrays
 from tests.estimators.rows import NAMES, SMALL, SMALL_Y, X, Y
 from tests.growth.test_rfd import as_tree
@@ -44,10 +44,10 @@ def sampling_of(forest: RFD, similar: np.ndarray | None = None) -> GivenPairs:
     meaning = forest.forest_.meaning
     if similar is None:
         codes = np.unique(SMALL_Y, return_inverse=True)[1].astype(np.int32)
-        data = Data(meaning.rows, forest.forest_.points, TruthKind.LABELS, codes, [0, 1, 2])
+        data = Data(meaning.rows, forest.forest_.points, Truth(TruthKind.LABELS, codes, [0, 1, 2]))
     else:
         links = np.where(similar, 0, 1).astype(np.uint8)
-        data = Data(meaning.rows, forest.forest_.points, TruthKind.LINKS, links, pairs=PAIRS.astype(np.int32))
+        data = Data(meaning.rows, forest.forest_.points, Truth(TruthKind.LINKS, links), pairs=PAIRS.astype(np.int32))
     return given_pairs(data, meaning.params, meaning.seed)
 
 

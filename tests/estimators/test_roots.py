@@ -35,7 +35,7 @@ from distforest.jobs.cluster import Here
 from distforest.jobs.staging import from_data
 from distforest.jobs.train import Options, fit
 from distforest.sources.row_kinds import Dense
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
 from distforest.stores.folder import Folder
 from tests.estimators.rows import DISTANCES, POINTS
 from tests.estimators.told import told_by
@@ -104,7 +104,7 @@ def test_a_cause_that_is_not_known_is_not_made_up() -> None:
     with pytest.warns(DistforestWarning, match="mean distance"):
         SMERF(**FEW).fit(HALVES[:, None], linked)
     asked = Lazy(pairwise(lambda a, b: 1.0))
-    with pytest.warns(DistforestWarning, match="neither"):
+    with pytest.warns(DistforestWarning, match=naming("DF012", "function")):
         SimForestClassifier(asked, n_estimators=3, random_state=0).fit(list(range(12)), [0, 1] * 6)
 
 
@@ -205,7 +205,7 @@ def test_a_score_out_of_bag_that_is_no_better_than_one_answer_is_told_of() -> No
 @pytest.mark.slow
 def test_jobs_and_workers_tell_of_objects_that_stay(tmp_path: Path) -> None:
     apart, truth = _judged(0.35)
-    data = Data(Dense.of(apart.shape, "distance"), -(apart**2) / 2, TruthKind.LABELS, truth, ("0", "1", "2"))
+    data = Data(Dense.of(apart.shape, "distance"), -(apart**2) / 2, Truth(TruthKind.LABELS, truth, ("0", "1", "2")))
     job = Folder(str(tmp_path / "job"))
     inputs = from_data(
         data,

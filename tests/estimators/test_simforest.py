@@ -29,7 +29,7 @@ from distforest.jobs.train import Options, fit
 from distforest.sources.readings import SIMILARITIES
 from distforest.sources.row_kinds import Dense
 from distforest.sources.sparse import read_sparse
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def test_a_sparse_matrix_is_a_dense_one_that_is_unobserved_elsewhere(
 @pytest.mark.slow
 def test_a_job_reads_a_sparse_matrix(scratch: Path) -> None:
     matrix, job = read_sparse(observed(HOLES), SIMILARITIES), Folder(str(scratch / "job"))
-    data = Data(Dense(matrix.shape[0]), matrix, TruthKind.TARGETS, TARGETS[:, None])
+    data = Data(Dense(matrix.shape[0]), matrix, Truth(TruthKind.TARGETS, TARGETS[:, None]))
     params = complete(METHODS["simforest"].parameters, {"n_estimators": 8})
     inputs = from_data(data, "simforest", params, 3, job.address)
     done = fit(inputs, str(scratch / "out.zarr"), job, Here(), Options(batch=3))

@@ -222,6 +222,24 @@ def test_pairs_are_judged_by_the_labels_of_their_points(word: str, home: Path) -
     assert found.n_rows == apart.sum()
 
 
+def test_pairs_have_a_threshold_for_each_false_positive_rate(home: Path) -> None:
+    pairs = RNG.integers(0, N, (400, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    similar = TRUE[pairs[:, 0]] == TRUE[pairs[:, 1]]
+    distance = np.where(similar, 0.4, 0.6) + RNG.normal(size=len(pairs)) / 5
+    table = pd.DataFrame({"left_row": pairs[:, 0], "right_row": pairs[:, 1], "distance": distance})
+    table.to_csv(home / "pairs.csv", index=False)
+    asked = ("evaluate", "pairs.csv", "ordered.csv", "--label", "kind", "--fpr", "0.05", "--fpr", "0.2")
+    answer = json.loads(run(*asked, "--json", "--resamples", "0")[1])
+    for rate, point in zip((0.05, 0.2), answer["roc"], strict=True):
+        called = distance <= point["threshold"]
+        assert (called[~similar].mean(), called[similar].mean()) == pytest.approx((point["fpr"], point["tpr"]))
+        assert point["fpr"] <= rate < point["fpr"] + 1.5 / (~similar).sum()
+    assert run(*asked)[1].count("threshold  ") == 2
+    with pytest.raises(InputError, match=naming("`fpr`", "`label`", 0.05)):
+        judge("p.csv", None, label="kind", fpr=[0.05])
+
+
 def test_what_does_not_fit_is_refused_or_told(home: Path) -> None:
     pd.DataFrame({"a": [1, 2]}).to_csv("strange.csv", index=False)
     pd.DataFrame({"kind": TRUE[:9]}).to_csv("few.csv", index=False)

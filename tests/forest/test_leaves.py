@@ -43,11 +43,11 @@ def trees_of(forest: Forest) -> list[naive.Grown]:
 def z_of(case: str) -> np.ndarray:
     """The distances that a case is judged by."""
     data = samples.data_of(case)
-    if data.truth_kind == TruthKind.LABELS:
-        return (data.truth[:, None] != data.truth).astype(np.float64)
-    if data.truth_kind == TruthKind.DISTANCES:
-        return data.truth
-    apart = data.truth[:, None] - data.truth
+    if data.truth.kind == TruthKind.LABELS:
+        return (data.truth.values[:, None] != data.truth.values).astype(np.float64)
+    if data.truth.kind == TruthKind.DISTANCES:
+        return data.truth.values
+    apart = data.truth.values[:, None] - data.truth.values
     return FACTORS[case] * (apart**2).sum(axis=2)
 
 
@@ -64,11 +64,11 @@ def says_of_inner(forest: Forest) -> bool:
 # --- what the tables hold ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if samples.truth_of(case)["truth_kind"] == TruthKind.LABELS])
+@pytest.mark.parametrize("case", [case for case in CASES if samples.truth_of(case).kind == TruthKind.LABELS])
 def test_class_counts_are_those_of_the_rows_that_reached_a_node(case: str, forest_of: Callable[[str], Forest]) -> None:
     forest, begin = forest_of(case), 0
     assert isinstance(forest.leaf_table, ClassCounts)
-    counts, truth = forest.leaf_table.class_counts, samples.data_of(case).truth.tolist()
+    counts, truth = forest.leaf_table.class_counts, samples.data_of(case).truth.values.tolist()
     assert counts.dtype == np.int32
     for tree in trees_of(forest):
         assert tree.table is not None
@@ -83,7 +83,7 @@ def test_means_and_spreads_are_those_of_the_rows_that_reached_a_node(
     case: str, forest_of: Callable[[str], Forest]
 ) -> None:
     forest, begin = forest_of(case), 0
-    table, Y = forest.leaf_table, samples.data_of(case).truth
+    table, Y = forest.leaf_table, samples.data_of(case).truth.values
     assert isinstance(table, Means)
     assert table.factor == FACTORS[case]
     for tree in trees_of(forest):
@@ -98,8 +98,8 @@ def test_means_and_spreads_are_those_of_the_rows_that_reached_a_node(
 
 def test_spreads_far_from_the_origin_do_not_cancel() -> None:
     data = samples.data_of("targets")
-    far = replace(data, truth=np.round(data.truth * 8) / 8 + 2.0**40)
-    near = replace(data, truth=np.round(data.truth * 8) / 8)
+    far = samples.retaught(data, np.round(data.truth.values * 8) / 8 + 2.0**40)
+    near = samples.retaught(data, np.round(data.truth.values * 8) / 8)
     a, b = (samples.problem_of("targets", own).grow(np.arange(3)) for own in (far, near))
     assert a["columns"].tolist() == b["columns"].tolist()
     np.testing.assert_allclose(a["spreads"], b["spreads"], rtol=1e-9, atol=1e-12)
@@ -119,10 +119,10 @@ def test_spreads_inside_groups_do_not_cancel_however_far_the_groups_are_apart(
 ) -> None:
     rng = np.random.default_rng(seed)
     data = samples.data_of("targets" if q == 1 else "embedding")
-    group = rng.integers(0, 3, len(data.truth))[:, None]
+    group = rng.integers(0, 3, len(data.truth.values))[:, None]
     Y = shift + apart * group + rng.normal(size=(len(group), q))
     X = np.concatenate([group.astype(np.float32), data.matrix[:, 1:]], axis=1)
-    problem = samples.problem_of("targets" if q == 1 else "embedding", replace(data, matrix=X, truth=Y))
+    problem = samples.problem_of("targets" if q == 1 else "embedding", samples.retaught(replace(data, matrix=X), Y))
     forest = problem.forest([problem.grow(np.arange(2))])
     begin = 0
     for tree in trees_of(forest):
@@ -173,7 +173,7 @@ def test_distances_are_symmetric_to_the_bit_and_the_same_whoever_else_is_asked(
 def test_the_triangles_are_the_distances_of_the_members(forest_of: Callable[[str], Forest]) -> None:
     forest = forest_of("distances")
     assert isinstance(forest.leaf_table, LeafDistances)
-    members = Members(forest.table, forest.leaves, forest.in_bag, samples.data_of("distances").truth)
+    members = Members(forest.table, forest.leaves, forest.in_bag, samples.data_of("distances").truth.values)
     members.check()
     for tree in range(forest.n_trees):
         leaves = nodes_of_tree(forest, tree, inner=False)

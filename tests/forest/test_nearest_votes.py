@@ -78,7 +78,7 @@ def test_pairs_of_a_row_and_those_in_its_leaves_are_asked_for_once() -> None:
 def test_predictions_are_means_of_what_voters_say(case: str, forest_of: ForestOf) -> None:
     forest, queries = forest_of(case), samples.queries(case, 12)
     queries[3] = np.nan  # which no object votes for
-    truth = samples.data_of(case).truth
+    truth = samples.data_of(case).truth.values
     object_votes = truth if case.endswith("targets") else np.eye(3)[truth]
     nodes = scoring.apply(forest, forest.source(queries))
     table = forest.table
@@ -102,9 +102,9 @@ def test_nodes_and_training_rows_alone_say_nothing(case: str, forest_of: ForestO
 
 
 def test_an_own_class_or_target_is_sealed_for_every_object(sealed_of: SealedOf) -> None:
-    assert open_forest(str(sealed_of("nearest"))).codes.tolist() == samples.data_of("nearest").truth.tolist()  # type: ignore[union-attr]
+    assert open_forest(str(sealed_of("nearest"))).codes.tolist() == samples.data_of("nearest").truth.values.tolist()  # type: ignore[union-attr]
     targets = open_forest(str(sealed_of("nearest_targets"))).targets
-    np.testing.assert_array_equal(targets, samples.data_of("nearest_targets").truth)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(targets, samples.data_of("nearest_targets").truth.values)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

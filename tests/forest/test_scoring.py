@@ -80,7 +80,7 @@ def test_out_of_bag_distances_rest_on_the_trees_that_drew_neither_row(case: str,
 def test_predictions_are_means_over_the_trees(case: str, forest_of: ForestOf) -> None:
     forest, data = forest_of(case), samples.data_of(case)
     nodes, grown = nodes_of(forest, case), trees_of(forest)
-    says = data.truth if case in FACTORS else np.eye(3)[data.truth]
+    says = data.truth.values if case in FACTORS else np.eye(3)[data.truth.values]
     by_tree = np.empty((forest.n_trees, data.n_rows, says.shape[1]))  # what the node of each training row says
     new = np.empty((forest.n_trees, nodes.shape[1], says.shape[1]))
     for tree, own in enumerate(grown):

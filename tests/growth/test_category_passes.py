@@ -18,7 +18,7 @@ from distforest.growth.problem import Data
 from distforest.growth.row_room import RowRoom
 from distforest.growth.sample_weights import Draws, SampleWeights
 from distforest.sources.row_kinds import Features
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
 from tests.growth.test_value_passes import bound, digest_of, weights_of
 from tests.messages import naming
 from tests.tries import tries
@@ -61,10 +61,10 @@ def data_of(
     if kind in {"targets", "embedding"}:
         truth = np.stack([told, rng.normal(size=n_rows)], axis=1)[:, : 1 if kind == "targets" else 2]
         truth_kind = TruthKind.TARGETS if kind == "targets" else TruthKind.EMBEDDING
-        return Data(rows, X, truth_kind, truth, sample_weights=own)
+        return Data(rows, X, Truth(truth_kind, truth), sample_weights=own)
     n_classes = 2 if kind == "labels" else 5
     labels = np.clip(np.floor(told + n_classes / 2), 0, n_classes - 1).astype(np.int32)
-    return Data(rows, X, TruthKind.LABELS, labels, tuple(range(n_classes)), sample_weights=own)
+    return Data(rows, X, Truth(TruthKind.LABELS, labels, list(range(n_classes))), sample_weights=own)
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ from distforest.sources.arrays import ArraySource
 from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
 from distforest.sources.row_kinds import Dense, Several
 from distforest.sources.source import offsets
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
 from tests import samples
 from tests.messages import naming
 from tests.reference import naive_exemplars as nested
@@ -83,11 +83,11 @@ class Case:
         kinds = tuple(Dense(n, kind) for _, kind in self.measures)
         rows = kinds[0] if len(kinds) == 1 else Several(kinds, tuple(weight for weight, _ in self.measures))
         names = list(range(len(self.class_weights)))
-        data = Data(rows, self.S, TruthKind.LABELS, self.y.astype(np.int32), names)
+        data = Data(rows, self.S, Truth(TruthKind.LABELS, self.y.astype(np.int32), names))
         told = {"n_estimators": 2, "bootstrap": True, "cut": "exemplars", **self.params}
         bound = problem(METHODS["simforest"], data, complete(METHODS["simforest"].parameters, told), self.seed)
         assert isinstance(bound, Problem)
-        criterion = Gini(data.truth, len(names), class_weights=np.array(self.class_weights, np.int64))
+        criterion = Gini(data.truth.values, len(names), class_weights=np.array(self.class_weights, np.int64))
         return replace(bound, growth=replace(bound.growth, criterion=criterion))
 
     def weights(self, bound: Problem) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +17,8 @@ from distforest.growth.passes import Passes
 from distforest.growth.problem import Data, Problem
 from distforest.growth.sample_weights import OF_DISTANCES, Draws, SampleWeights
 from distforest.sources.row_kinds import Features
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
+from tests import samples
 from tests.growth.test_value_passes import bound
 from tests.tries import tries
 
@@ -52,7 +52,7 @@ def data_of(
     kinds = (0, n_categories, 0, 0) if n_categories else ()
     largest = float(np.abs(z).max())
     rows = Features(N_COLUMNS, kinds)
-    return Data(rows, X, TruthKind.DISTANCES, z, largest=largest, sample_weights=weights)
+    return Data(rows, X, Truth(TruthKind.DISTANCES, z, largest=largest), sample_weights=weights)
 
 
 def three_trees(data: Data, passes: Passes | None = None, **given: Any) -> Problem:
@@ -125,8 +125,8 @@ def test_passes_grow_the_forest_of_memory_to_the_bit(
 )
 def test_three_budgets_give_one_digest(tmp_path: Path, given: dict[str, Any]) -> None:
     data = data_of(300, seed=5, holes=0.1 if "feature_combinations" not in given else 0.0)
-    np.save(tmp_path / "z.npy", data.truth)
-    mapped = replace(data, truth=np.load(tmp_path / "z.npy", mmap_mode="r"))
+    np.save(tmp_path / "z.npy", data.truth.values)
+    mapped = samples.retaught(data, np.load(tmp_path / "z.npy", mmap_mode="r"))
     digests = {digest_by_batches(mapped, Passes(tmp_path, budget), **given) for budget in (10_000, 100_000, 1 << 20)}
     assert digests == {digest_by_batches(data, **given)}
 
@@ -196,7 +196,7 @@ def test_nothing_is_read_for_nodes_at_the_greatest_depth(tmp_path: Path, monkeyp
 
 def test_unobserved_distances_are_refused(tmp_path: Path) -> None:
     data = data_of(40, seed=0)
-    z = data.truth.copy()
+    z = data.truth.values.copy()
     z[3, 4] = z[4, 3] = np.nan
     with pytest.raises(InputError, match="NaN"):
-        three_trees(replace(data, truth=z, n_unobserved=1), Passes(tmp_path, 1_000))
+        three_trees(samples.retaught(data, z, n_unobserved=1), Passes(tmp_path, 1_000))

@@ -20,7 +20,7 @@ from distforest.growth.parameters import complete
 from distforest.growth.problem import Data, Problem
 from distforest.sources.arrays import ArraySource
 from distforest.sources.row_kinds import Dense
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
 from tests import samples
 from tests.growth.cuts.test_criteria import FREE
 from tests.reference import naive, naive_isolation, naive_simforest
@@ -33,7 +33,7 @@ N_TREES = 3
 
 def problem_of(n_rows: int, missing: float, seed: int = 5, **params: Any) -> Problem:
     rows = Dense(n_rows)
-    data = Data(rows, samples.similarities(n_rows, seed, missing), TruthKind.NOTHING, np.empty((n_rows, 0)))
+    data = Data(rows, samples.similarities(n_rows, seed, missing), Truth(TruthKind.NOTHING, np.empty((n_rows, 0))))
     return problem(METHODS["isolation"], data, complete(METHODS["isolation"].parameters, params), seed)
 
 

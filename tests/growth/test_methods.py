@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -206,7 +205,7 @@ def test_a_method_refuses_what_it_cannot_learn_from() -> None:
     with pytest.raises(InputError, match=naming("simforest", "distances")):
         problem(simforest, distances, complete(simforest.parameters, {}), 0)
     with pytest.raises(InputError, match=naming("features", 36, "labels", 35)):
-        problem(smerf, replace(labelled, truth=labelled.truth[:-1]), complete(smerf.parameters, {}), 0)
+        problem(smerf, samples.retaught(labelled, labelled.truth.values[:-1]), complete(smerf.parameters, {}), 0)
     assert list(METHODS) == ["smerf", "simforest", "urerf", "isolation", "rfd", "treerank"]
 
 
@@ -262,21 +261,22 @@ def test_rows_that_are_all_alike_make_a_forest_of_roots(case: str) -> None:
 @pytest.mark.parametrize("case", ["labels", "oblique", "dense", "rbf"])
 def test_one_class_makes_a_forest_of_roots(case: str) -> None:
     data = samples.data_of(case)
-    forest = fit_here(samples.problem_of(case, replace(data, truth=np.zeros_like(data.truth), classes=["only"])))
+    only = samples.retaught(data, np.zeros_like(data.truth.values), classes=["only"])
+    forest = fit_here(samples.problem_of(case, only))
     assert forest.table.tree_size.tolist() == [1] * forest.n_trees
 
 
 @pytest.mark.parametrize("case", ["targets", "embedding", "rbf_targets"])
 def test_one_target_makes_a_forest_of_roots(case: str) -> None:
     data = samples.data_of(case)
-    forest = fit_here(samples.problem_of(case, replace(data, truth=np.full_like(data.truth, 2.5))))
+    forest = fit_here(samples.problem_of(case, samples.retaught(data, np.full_like(data.truth.values, 2.5))))
     assert forest.table.tree_size.tolist() == [1] * forest.n_trees
 
 
 @pytest.mark.parametrize("case", ["distances", "members"])
 def test_distances_of_zero_make_a_forest_of_roots(case: str) -> None:
     data = samples.data_of(case)
-    forest = fit_here(samples.problem_of(case, replace(data, truth=np.zeros_like(data.truth), largest=0.0)))
+    forest = fit_here(samples.problem_of(case, samples.retaught(data, np.zeros_like(data.truth.values), largest=0.0)))
     assert forest.table.tree_size.tolist() == [1] * forest.n_trees
     forest.check()
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import fcntl
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +23,8 @@ from distforest.jobs.train import fit_here
 from distforest.sources.arrays import release_pages
 from distforest.sources.binned import BinnedSource
 from distforest.sources.row_kinds import Features
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
+from tests import samples
 from tests.growth.test_value_passes import bound
 from tests.tries import tries
 
@@ -46,13 +45,13 @@ def data_of(kind: str, n_rows: int, seed: int, holes: float = 0.0, weights: np.n
     X[rng.random(X.shape) < holes] = np.nan
     own = None if weights is None else SampleWeights.of(weights, Draws(n_rows, replace=True))
     if kind == "targets":
-        return Data(Features(N_COLUMNS), X, TruthKind.TARGETS, told[:, None], sample_weights=own)
+        return Data(Features(N_COLUMNS), X, Truth(TruthKind.TARGETS, told[:, None]), sample_weights=own)
     if kind == "embedding":
         truth = np.stack([told, rng.normal(size=n_rows)], axis=1)
-        return Data(Features(N_COLUMNS), X, TruthKind.EMBEDDING, truth, sample_weights=own)
+        return Data(Features(N_COLUMNS), X, Truth(TruthKind.EMBEDDING, truth), sample_weights=own)
     n_classes = 2 if kind == "labels" else 3
     labels = np.clip(np.floor(told + n_classes / 2), 0, n_classes - 1).astype(np.int32)
-    return Data(Features(N_COLUMNS), X, TruthKind.LABELS, labels, tuple(range(n_classes)), sample_weights=own)
+    return Data(Features(N_COLUMNS), X, Truth(TruthKind.LABELS, labels, list(range(n_classes))), sample_weights=own)
 
 
 def binned(data: Data, passes: Passes | None = None, **given: Any) -> Problem:
@@ -106,7 +105,7 @@ def test_passes_grow_the_forest_of_memory_to_the_bit(
 def test_so_they_do_by_another_criterion(tmp_path: Path, kind: str, criterion: str) -> None:
     data = data_of(kind, 60, seed=1, holes=0.2)
     if criterion == "poisson":
-        data = dataclasses.replace(data, truth=np.abs(data.truth).round())
+        data = samples.retaught(data, np.abs(data.truth.values).round())
     expected = binned_digest(data, criterion=criterion)
     assert binned_digest(data, Passes(tmp_path, 500), criterion=criterion) == expected != binned_digest(data)
 
@@ -168,7 +167,7 @@ def test_an_error_leaves_no_rows_on_disk(tmp_path: Path) -> None:
 
 def test_far_targets_are_refused(tmp_path: Path) -> None:
     data = data_of("targets", 40, seed=0)
-    far = replace(data, truth=np.where(np.arange(40)[:, None] == 3, 1e30, data.truth))
+    far = samples.retaught(data, np.where(np.arange(40)[:, None] == 3, 1e30, data.truth.values))
     with pytest.raises(InputError, match="FarVariance"):
         binned(far, Passes(tmp_path, 1_000))
 

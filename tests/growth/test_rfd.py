@@ -28,7 +28,7 @@ from distforest.growth.problem import Data
 from distforest.sources.arrays import ArraySource
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.sparse_features import SparseFeatures
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
 from tests import samples
 from tests.messages import naming
 from tests.reference import naive_trees_of_pairs as ref
@@ -51,12 +51,14 @@ def bound_to(data: Data, seed: int = 7, **params: Any) -> PairProblem:
 
 def data_of(X: np.ndarray, labels: np.ndarray, position: bool = True) -> Data:
     rows = PairColumns("difference_mean" if position else "difference", X.shape[1])
-    return Data(rows, X.astype(np.float32), TruthKind.LABELS, labels.astype(np.int32), [0, 1, 2])
+    return Data(rows, X.astype(np.float32), Truth(TruthKind.LABELS, labels.astype(np.int32), [0, 1, 2]))
 
 
 def linked(X: np.ndarray, pairs: Any, codes: Any) -> Data:
     rows = PairColumns("difference_mean", X.shape[1])
-    return Data(rows, X.astype(np.float32), TruthKind.LINKS, np.array(codes, np.uint8), pairs=np.array(pairs, np.int32))
+    return Data(
+        rows, X.astype(np.float32), Truth(TruthKind.LINKS, np.array(codes, np.uint8)), pairs=np.array(pairs, np.int32)
+    )
 
 
 def points(n: int = 30, p: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -265,12 +267,12 @@ def test_counts_of_the_growth_are_those_of_the_walk(kind: str, max_bins: int | N
     data = data_of(X, labels)
     if kind == "categories":
         rows = PairColumns("difference_mean", 4, (), (0, 3, 3, 0))
-        data = Data(rows, X, TruthKind.LABELS, labels.astype(np.int32), [0, 1, 2])
+        data = Data(rows, X, Truth(TruthKind.LABELS, labels.astype(np.int32), [0, 1, 2]))
     if kind == "sparse":
         X[rng.random(X.shape) < 0.5] = 0.0
         stored = csr_matrix(X)
         matrix = SparseFeatures.of(stored.indptr, stored.indices, stored.data, X.shape)
-        data = Data(data.rows, matrix, TruthKind.LABELS, data.truth, [0, 1, 2])
+        data = Data(data.rows, matrix, Truth(TruthKind.LABELS, data.truth.values, [0, 1, 2]))
     bound = bound_to(data, max_bins=None if kind == "sparse" else max_bins, n_constraints=40)
     arrays, trees = bound.grow(np.arange(3)), [bound.sampling.sample(7, tree) for tree in range(3)]
     left, right = (np.concatenate([own.pairs[:, side] for own in trees]) for side in range(2))

@@ -22,7 +22,7 @@ from distforest.sources.lazy.callbacks import Lazy
 from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
 from distforest.sources.row_kinds import Dense, Several
 from distforest.sources.side_by_side import SideBySide
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
 from tests import samples
 from tests.growth.test_simforest import tree_arrays
 from tests.messages import naming
@@ -67,7 +67,7 @@ class Case:
         rows = Several(tuple(Dense(n, kind) for _, kind in self.measures), tuple(w for w, _ in self.measures))
         is_labels = self.truth_kind == TruthKind.LABELS
         truth = self.y.astype(np.int32) if is_labels else self.y[:, None].astype(float)
-        data = Data(rows, matrix, self.truth_kind, truth, [0, 1, 2] if is_labels else None)
+        data = Data(rows, matrix, Truth(self.truth_kind, truth, [0, 1, 2] if is_labels else None))
         given = {"n_estimators": 2, "bootstrap": True, **self.params}
         return problem(METHODS["simforest"], data, complete(METHODS["simforest"].parameters, given), self.seed)
 

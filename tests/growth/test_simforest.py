@@ -21,7 +21,7 @@ from distforest.sources.lazy.callbacks import Lazy
 from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
 from distforest.sources.row_kinds import Dense, Features
 from distforest.sources.source import Source
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
 from tests.reference import naive_simforest as naive
 from tests.reference.naive_landmarks import drawn
 from tests.tries import tries
@@ -59,7 +59,7 @@ class Case:
         rows = (Dense if is_square else Features)(self.matrix.shape[1])
         classes = [0, 1, 2] if self.truth_kind == TruthKind.LABELS else None
         truth = self.y.astype(np.int32) if self.truth_kind == TruthKind.LABELS else self.y[:, None].astype(float)
-        data = Data(rows, self.matrix, self.truth_kind, truth, classes)
+        data = Data(rows, self.matrix, Truth(self.truth_kind, truth, classes))
         given = {"n_estimators": 2, "bootstrap": True, **self.params}
         return problem(METHODS["simforest"], data, complete(METHODS["simforest"].parameters, given), self.seed)
 

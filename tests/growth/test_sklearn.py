@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from distforest.growth.problem import Data
 from distforest.sources.factors import encoded
 from distforest.sources.row_kinds import Features
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
 from tests import samples
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ def data_of(name: str, share: float = 0.0, by_value: bool = False) -> Data:
     X = without(X, share, by_value)
     rows = Features(X.shape[1])
     if name == "diabetes":
-        return Data(rows, X, TruthKind.TARGETS, y[:, None].astype(np.float64))
+        return Data(rows, X, Truth(TruthKind.TARGETS, y[:, None].astype(np.float64)))
     codes, classes = encoded(y)
-    return Data(rows, X, TruthKind.LABELS, codes, classes)
+    return Data(rows, X, Truth(TruthKind.LABELS, codes, classes))
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ class CutGains:
 
     @classmethod
     def of(cls, data: Data) -> CutGains:
-        if data.truth_kind == TruthKind.LABELS:
-            return cls(data.matrix, np.eye(len(data.classes or ()))[data.truth])
-        return cls(data.matrix, data.truth - data.truth.mean(axis=0))
+        if data.truth.kind == TruthKind.LABELS:
+            return cls(data.matrix, np.eye(len(data.truth.classes or ()))[data.truth.values])
+        return cls(data.matrix, data.truth.values - data.truth.values.mean(axis=0))
 
     def gain(self, rows: np.ndarray, left: np.ndarray) -> float:
         """sum_L^2 / n_L + sum_R^2 / n_R - sum^2 / n, which is Eq. 1 for Gini and for variance alike."""
@@ -152,9 +152,9 @@ def grown(problem: Problem) -> dict[str, np.ndarray]:
 
 
 def fitted(data: Data, seed: int) -> Tree:
-    if data.truth_kind == TruthKind.LABELS:
-        return Tree.of_sklearn(DecisionTreeClassifier(random_state=seed).fit(data.matrix, data.truth))
-    return Tree.of_sklearn(DecisionTreeRegressor(random_state=seed).fit(data.matrix, data.truth[:, 0]))
+    if data.truth.kind == TruthKind.LABELS:
+        return Tree.of_sklearn(DecisionTreeClassifier(random_state=seed).fit(data.matrix, data.truth.values))
+    return Tree.of_sklearn(DecisionTreeRegressor(random_state=seed).fit(data.matrix, data.truth.values[:, 0]))
 
 
 MISSING = [(0.0, False), *itertools.product([0.05, 0.2, 0.5], [False, True])]
@@ -242,7 +242,7 @@ def test_cuts_that_gain_nothing_are_made_where_nothing_is_better(
         "distances": (y[:, None] != y).astype(np.float32),
     }
     rows = Features(n_columns)
-    data = Data(rows, X, truth_kind, truth[truth_kind], [0, 1] if truth_kind == TruthKind.LABELS else None)
+    data = Data(rows, X, Truth(truth_kind, truth[truth_kind], [0, 1] if truth_kind == TruthKind.LABELS else None))
     tree = Tree.of(grown(samples.without_bootstrap(data, max_bins=max_bins)))
     theirs = Tree.of_sklearn(DecisionTreeClassifier(random_state=0).fit(X, y))
     assert len(tree.left) == len(theirs.left) == 2 ** (n_columns + 1) - 1
@@ -253,8 +253,8 @@ def test_cuts_that_gain_nothing_are_made_where_nothing_is_better(
 @pytest.mark.parametrize("share", [0.0, 0.2])
 def test_the_tree_of_the_distances_of_the_labels_is_the_tree_of_the_labels(name: str, share: float) -> None:
     data = data_of(name, share)
-    z = (data.truth[:, None] != data.truth).astype(np.float32)
-    dense = Data(data.rows, data.matrix, TruthKind.DISTANCES, z, None, 1.0)
+    z = (data.truth.values[:, None] != data.truth.values).astype(np.float32)
+    dense = Data(data.rows, data.matrix, Truth(TruthKind.DISTANCES, z, None, 1.0))
     by_labels, by_distances = (grown(samples.without_bootstrap(own)) for own in (data, dense))
     of_leaves = {"class_counts", "leaf_distances"}
     digests = [
@@ -270,8 +270,8 @@ def test_the_tree_of_the_distances_of_whole_targets_is_the_tree_of_the_targets()
     X, y = samples.features(60), rng.integers(-8, 9, 60).astype(np.float64)
     rows = Features(samples.N_COLUMNS)
     z = ((y[:, None] - y) ** 2 / 2).astype(np.float32)
-    by_targets = grown(samples.without_bootstrap(Data(rows, X, TruthKind.TARGETS, y[:, None])))
-    by_distances = grown(samples.without_bootstrap(Data(rows, X, TruthKind.DISTANCES, z, None, float(z.max()))))
+    by_targets = grown(samples.without_bootstrap(Data(rows, X, Truth(TruthKind.TARGETS, y[:, None]))))
+    by_distances = grown(samples.without_bootstrap(Data(rows, X, Truth(TruthKind.DISTANCES, z, None, float(z.max())))))
     for name in ("left", "right", "threshold", "columns", "leaves"):
         assert by_targets[name].tolist() == by_distances[name].tolist()
     np.testing.assert_allclose(by_targets["gain"], by_distances["gain"], rtol=1e-12)

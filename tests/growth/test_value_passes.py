@@ -25,7 +25,8 @@ from distforest.sources.arrays import ArraySource, map_of
 from distforest.sources.mapped_rows import MappedRows, lacks_none
 from distforest.sources.row_kinds import Dense, Features
 from distforest.sources.source import Projections, project_entries, taken
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
+from tests import samples
 from tests.messages import naming
 from tests.tries import tries
 
@@ -70,11 +71,11 @@ def data_of(kind: TruthKind, n_rows: int, seed: int, holes: float = 0.0, weights
         truth, classes = (told > 1.5).astype(np.int32), (0, 1)
     elif kind != TruthKind.NOTHING:
         truth = np.stack([told, rng.normal(size=n_rows)], axis=1)[:, : 1 if kind == TruthKind.TARGETS else 2]
-    return Data(Features(N_COLUMNS), X, kind, truth, classes, sample_weights=own)
+    return Data(Features(N_COLUMNS), X, Truth(kind, truth, classes), sample_weights=own)
 
 
 def bound(data: Data, passes: Passes | None = None, **given: Any) -> Problem:
-    method = METHODS["urerf" if data.truth_kind == TruthKind.NOTHING else "smerf"]
+    method = METHODS["urerf" if data.truth.kind == TruthKind.NOTHING else "smerf"]
     without = {"feature_weights": None} if method.name == "urerf" else {}
     made = problem(method, data, complete(method.parameters, {"n_estimators": 2, **without, **given}), 3, passes)
     assert isinstance(made, Problem)
@@ -161,8 +162,8 @@ def test_costs_of_classes_grow_the_forest_of_memory_to_the_bit(
     data = data_of(TruthKind.LABELS, n_rows, seed, holes, weights_of(n_rows, seed) if weighted else None)
     costs = rng.choice([0.0, 0.125, 1.0, 3.0, 7.0, 1e6], (5, 5)).astype(np.float32)
     costs = np.triu(costs, 1) + np.triu(costs, 1).T
-    labels = (data.truth + rng.integers(0, 4, n_rows)).astype(np.int32)
-    data = replace(data, truth=labels, classes=tuple(range(5)), costs=costs)
+    labels = (data.truth.values + rng.integers(0, 4, n_rows)).astype(np.int32)
+    data = replace(data, truth=Truth(TruthKind.LABELS, labels, list(range(5)), costs=costs))
     if has_categories:
         data.array[:, 1] = rng.integers(0, 9, n_rows)
         data = replace(data, rows=Features(N_COLUMNS, (0, 9, 0, 0, 0, 0)))
@@ -174,8 +175,11 @@ def test_costs_of_classes_grow_the_forest_of_memory_to_the_bit(
 def test_three_budgets_give_one_digest_of_costs(tmp_path: Path, holes: float) -> None:
     data = data_of(TruthKind.LABELS, 3_000, 1, holes)
     costs = np.abs(np.arange(4)[:, None] - np.arange(4)[None]).astype(np.float32)
-    labels = (data.truth + np.random.default_rng(1).integers(0, 3, 3_000)).astype(np.int32)
-    data, given = replace(data, truth=labels, classes=(0, 1, 2, 3), costs=costs), {"min_samples_leaf": 30}
+    labels = (data.truth.values + np.random.default_rng(1).integers(0, 3, 3_000)).astype(np.int32)
+    data, given = (
+        replace(data, truth=Truth(TruthKind.LABELS, labels, [0, 1, 2, 3], costs=costs)),
+        {"min_samples_leaf": 30},
+    )
     digests = {digest_of(data, Passes(tmp_path, budget), **given) for budget in (60_000, 200_000, 1 << 20)}
     assert digests == {digest_of(data, **given)}
 
@@ -199,10 +203,10 @@ def test_features_in_a_file_are_read_as_those_in_memory(tmp_path: Path) -> None:
 def test_what_cannot_be_grown_is_refused_with_what_to_do(tmp_path: Path) -> None:
     passes = Passes(tmp_path, 1_000)
     data = data_of(TruthKind.TARGETS, 40, 0)
-    far = replace(data, truth=np.where(np.arange(40)[:, None] == 3, 1e30, data.truth))
+    far = samples.retaught(data, np.where(np.arange(40)[:, None] == 3, 1e30, data.truth.values))
     with pytest.raises(InputError, match="FarVariance"):
         bound(far, passes)
-    differences = replace(data, truth_kind=TruthKind.DIFFERENCES)
+    differences = replace(data, truth=replace(data.truth, kind=TruthKind.DIFFERENCES))
     with pytest.raises(InputError, match="AbsoluteDistance"):
         bound(differences, passes)
     untaught, few = data_of(TruthKind.NOTHING, 40, 0), np.abs(np.round(data.array)) % 3

@@ -145,10 +145,10 @@ def test_pruning_judges_by_weights() -> None:
 def test_scores_of_pairs_count_weights() -> None:
     weights = random_weights(3)
     forest = fitted(GIVEN["rfd"], PAIRS[:150], SIMILAR[:150])
-    one = forest.score_pairs(POINTS, PAIRS, SIMILAR, weights)
-    assert one == pytest.approx(forest.score_pairs(POINTS, *repeated_pairs(weights)), abs=1e-12)
+    one = forest.roc_auc_score(POINTS, PAIRS, SIMILAR, weights)
+    assert one == pytest.approx(forest.roc_auc_score(POINTS, *repeated_pairs(weights)), abs=1e-12)
     with pytest.raises(InputError, match=naming("score:", SIMILAR.sum(), 0)):
-        forest.score_pairs(POINTS, PAIRS, SIMILAR, SIMILAR)
+        forest.roc_auc_score(POINTS, PAIRS, SIMILAR, SIMILAR)
 
 
 def test_trees_are_added_to_a_forest_of_the_same_weights_alone() -> None:

@@ -14,7 +14,6 @@ from distforest.growth.problem import Data
 from distforest.jobs.any_spec import addresses_of, moved
 from distforest.jobs.preview import check_and_stage, preview
 from distforest.jobs.spec import Spec
-from distforest.jobs.tune import truth_of_data
 from distforest.sources.arrays import write_array
 from distforest.stores.folder import Folder
 from tests.estimators.test_class_costs import COSTS, ORDER, WEIGHTS, X, Y
@@ -71,10 +70,7 @@ def test_a_tuned_job_judges_by_the_costs(place: str) -> None:
     data = check_and_stage(costed(place), f"{place}/job").problem().data
     assert isinstance(data, Data)
     left, right = np.triu_indices(len(X), 1)
-    assert (
-        truth_of_data(data).distances(left, right).tolist()
-        == COSTS.astype(np.float32)[CODES[left], CODES[right]].tolist()
-    )
+    assert data.truth.distances(left, right).tolist() == COSTS.astype(np.float32)[CODES[left], CODES[right]].tolist()
 
 
 def test_other_costs_are_another_job(place: str) -> None:

@@ -21,7 +21,7 @@ from distforest.jobs.plan import IMPORTED_BYTES, Plan, Size, check_memory, plan,
 from distforest.jobs.staging import from_data
 from distforest.jobs.train import GrowTask, grow_shard, size_of
 from distforest.sources.row_kinds import Features
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
 from tests.messages import naming
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def test_larger_leaves_take_less_memory() -> None:
 def test_many_classes_take_the_memory_that_is_planned(tmp_path: Path) -> None:
     rng, (n, n_classes) = np.random.default_rng(0), (2_000, 1_000)
     X, labels = rng.normal(size=(n, 4)).astype(np.float32), rng.integers(0, n_classes, n).astype(np.int32)
-    data = Data(Features(4), X, TruthKind.LABELS, labels, list(range(n_classes)))
+    data = Data(Features(4), X, Truth(TruthKind.LABELS, labels, list(range(n_classes))))
     inputs = from_data(data, "smerf", complete(METHODS["smerf"].parameters, {"n_estimators": 1}), 0, str(tmp_path))
     size = size_of(inputs.problem())
     grow_shard(GrowTask(inputs, f"{tmp_path}/first", 0, 0))  # compiles

@@ -16,7 +16,7 @@ from distforest.errors import InputError
 from distforest.evaluation.roc import ROC
 from distforest.pictures import ImportancesDisplay
 from distforest.pictures.charts import as_svg, draw_counts, draw_line, draw_roc
-from distforest.pictures.clusters import principal_coordinates
+from distforest.pictures.clusters import places_with_shares, principal_coordinates
 from distforest.pictures.importances import Importances
 from tests.messages import naming
 
@@ -81,6 +81,8 @@ def test_principal_coordinates_keep_euclidean_distances():
     assert np.linalg.norm(places[:, None] - places, axis=2) == pytest.approx(distance)
     spans = (places**2).sum(axis=0)
     assert (np.diff(spans) < 0).all()
+    assert places_with_shares(distance, 3).shares == pytest.approx(spans / spans.sum())
+    assert places_with_shares(distance, 2).shares == pytest.approx(spans[:2] / spans.sum())
 
 
 SQUARE = np.ones((3, 3)) - np.eye(3)

@@ -17,8 +17,8 @@ from distforest import (
     tune,
 )
 from distforest.errors import InputError
+from distforest.evaluation.roc import roc_of_distances
 from distforest.forest.forest import Forest
-from distforest.pictures.displays import roc_of_distances
 from distforest.sources.arrays import write_array
 from tests.messages import naming
 from tests.pictures.test_charts import drawn_on, overlapping

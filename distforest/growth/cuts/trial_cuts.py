@@ -90,14 +90,14 @@ def error_out_of_bag(bound: Problem, forest: Forest) -> float:
     InputError
         No tree left any object out; or no two trees, of labels.
     """
-    if bound.data.truth_kind == TruthKind.LABELS:
-        margins = out_of_bag_margins(forest, bound.data.truth)
+    if bound.data.truth.kind == TruthKind.LABELS:
+        margins = out_of_bag_margins(forest, bound.data.truth.values)
         weights = _weights(bound, margins.n_trees > 1)
         return most_errors(margins, weights)
     estimate, count = out_of_bag(forest)
     known = count > 0
     weights = _weights(bound, known)[known]
-    truth = bound.data.truth.astype(np.float64).reshape(bound.n_rows, -1)
+    truth = bound.data.truth.values.astype(np.float64).reshape(bound.n_rows, -1)
     return float(np.average(np.square(estimate[known] - truth[known]).sum(axis=1), weights=weights))
 
 
@@ -106,7 +106,7 @@ def _weights(bound: Problem, known: NDArray[np.bool_]) -> Floats:
     weights = np.ones(len(known)) if bound.data.sample_weight is None else bound.data.sample_weight.astype(np.float64)
     leaf = bound.meaning.leaf
     if isinstance(leaf, KeepsCounts) and leaf.class_weights is not None:
-        weights *= np.array(leaf.class_weights)[bound.data.truth]
+        weights *= np.array(leaf.class_weights)[bound.data.truth.values]
     weights = np.where(known, weights, 0.0)
     if not weights.any():
         raise InputError(f"cut={AUTO!r}: too few trees of a trial left an object out; name the cut")

@@ -145,7 +145,7 @@ def growth_of(
 def links_of(data: Data) -> tuple[Int32s, NDArray[np.uint8]]:
     """The given pairs and their classes; raises InputError where they cannot be used."""
     assert data.pairs is not None  # noqa: S101  (checked where the data are made)
-    pairs, codes = check_pairs(data.pairs, data.n_rows), data.truth.astype(np.uint8)
+    pairs, codes = check_pairs(data.pairs, data.n_rows), data.truth.values.astype(np.uint8)
     if len(pairs) != len(codes):
         raise InputError(
             f"found {counted(len(pairs), 'pair')} and {counted(len(codes), 'class', 'classes')} of pairs; one for each"
@@ -168,11 +168,11 @@ def given_pairs(data: Data, params: Params, seed: int) -> GivenPairs:
     InputError
         The pairs or labels cannot be used, or ``max_samples`` asks for more pairs or points than there are.
     """
-    if data.truth_kind == TruthKind.LINKS:
+    if data.truth.kind == TruthKind.LINKS:
         pairs, codes = links_of(data)
     else:
         rule = Constraints.of(params["n_constraints"], str(params["balance"]))
-        pairs, codes = rule.draw(data.truth, seed)
+        pairs, codes = rule.draw(data.truth.values, seed)
     by_points = params["resample"] == "points"
     total, max_samples = data.n_rows if by_points else len(pairs), params["max_samples"]
     n_draws = n_drawn(max_samples, total)
@@ -192,13 +192,13 @@ def ranked_pairs(data: Data, params: Params) -> PairSampling:
     """
     max_samples, n, n_pairs = params["max_samples"], data.n_rows, int(params["n_pairs"])
     many_trees = params["n_estimators"] > 1
-    if data.truth_kind == TruthKind.LINKS:
+    if data.truth.kind == TruthKind.LINKS:
         pairs, codes = links_of(data)
         n_draws = min(n_pairs, len(pairs))
         if n_draws == len(pairs) and many_trees:
             n_draws = max(1, round(DRAWN_SHARE * n_draws))
         return GivenPairs(pairs, codes, n, n_draws, False, False, data.pair_weights)
-    counts = np.bincount(data.truth)
+    counts = np.bincount(data.truth.values)
     if (counts > 0).sum() < 2 or counts.max() < 2:
         classes = f"{len(counts)} of one point each" if counts.max() < 2 else f"one, of {counts.max()} points"
         raise InputError(f"labels: two classes, one of them of two points, were expected, found {classes}")
@@ -212,7 +212,7 @@ def ranked_pairs(data: Data, params: Params) -> PairSampling:
         raise InputError(
             f"max_samples={max_samples!r} asks for {n_draws} of {counted(n, 'point')}; a tree needs two to all of them"
         )
-    sampling = LabelledPairs(data.truth, n_pairs, str(params["sampling"]), n_draws)
+    sampling = LabelledPairs(data.truth.values, n_pairs, str(params["sampling"]), n_draws)
     if sampling.n_rows > MOST_TREE_PAIRS:
         raise InputError(f"sampling='all' asks for {sampling.n_rows} pairs, at most {MOST_TREE_PAIRS} fit; set n_pairs")
     return sampling

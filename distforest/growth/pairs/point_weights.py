@@ -159,7 +159,7 @@ def of_points(data: Data, points: Ints) -> Data:
     matrix = sparse.take(points) if sparse else np.ascontiguousarray(data.array[points])
     some = replace(data, matrix=matrix, sample_weights=data.sample_weights and data.sample_weights.of_rows(points))
     if data.pairs is None:
-        return replace(some, truth=data.truth[points])
+        return replace(some, truth=replace(data.truth, values=data.truth.values[points]))
     place = np.full(data.n_rows, -1)
     place[points] = np.arange(len(points))
     pairs = place[data.pairs]
@@ -171,7 +171,8 @@ def of_pairs(data: Data, kept: Ints) -> Data:
     """Take the data of all points, with some of the given pairs."""
     assert data.pairs is not None  # noqa: S101  (who weighs or selects them has some)
     weights = data.pair_weights and data.pair_weights.of_rows(kept)
-    return replace(data, truth=data.truth[kept], pairs=data.pairs[kept], pair_weights=weights)
+    truth = replace(data.truth, values=data.truth.values[kept])
+    return replace(data, truth=truth, pairs=data.pairs[kept], pair_weights=weights)
 
 
 def present_data(data: Data) -> Data:
@@ -181,9 +182,10 @@ def present_data(data: Data) -> Data:
     if data.sample_weights is None or data.sample_weights.is_everywhere:
         return data
     some = of_points(data, data.sample_weights.present)
-    if data.truth_kind != TruthKind.LABELS:
+    if data.truth.kind != TruthKind.LABELS:
         return some
-    return replace(some, truth=np.unique(some.truth, return_inverse=True)[1].astype(np.int32))
+    codes = np.unique(some.truth.values, return_inverse=True)[1].astype(np.int32)
+    return replace(some, truth=replace(some.truth, values=codes))
 
 
 def weighed(data: Data, sampling_of: Callable[[Data], PairSampling]) -> PairSampling:

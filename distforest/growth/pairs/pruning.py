@@ -95,9 +95,9 @@ def _folds(seed: int, n: int, n_folds: int) -> Ints:
 def _judges(held: Data) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """Pairs of held-out points, and their classes; raises InputError where one kind is missing."""
     if held.pairs is not None:
-        pairs, codes = held.pairs, held.truth.astype(np.uint8)
+        pairs, codes = held.pairs, held.truth.values.astype(np.uint8)
     else:
-        sample = LabelledPairs(held.truth, MOST_JUDGES, "balanced", held.n_rows).sample(0, 0)
+        sample = LabelledPairs(held.truth.values, MOST_JUDGES, "balanced", held.n_rows).sample(0, 0)
         pairs, codes = sample.pairs, sample.codes
     if not 0 < codes.sum() < len(codes):
         raise InputError("pruning: a fold has no pairs of both kinds; ask for fewer folds")

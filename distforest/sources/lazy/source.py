@@ -25,6 +25,9 @@ from distforest.sources.source import Projections, ReadByEntries
 if TYPE_CHECKING:
     from distforest.sources.source import Floats, Int32s, Ints
 
+OF_NEW_OBJECTS = "for new objects, set similarity=Lazy(...) with objects that hold them, too, and give their places"
+"""What to do about objects that a similarity does not hold."""
+
 Ask = Callable[[Iterable[Batch]], Iterator[tuple[int, FunctionAnswer]]]
 """Asks for batches; yields (place of the batch, its answer) as they complete."""
 
@@ -122,9 +125,11 @@ def items_of(lazy: Lazy, rows: object) -> Items:
     n = len(objects)
     if places.ndim != 1 or places.dtype.kind not in "iu":
         kind = f"shape {places.shape} of {places.dtype}"
-        raise InputError(f"with Lazy(objects=...) rows are places in them, integers of shape (n,); found {kind}")
+        found = f"rows are places in the objects of Lazy(objects=...), integers of shape (n,); found {kind}"
+        raise InputError(f"{found}; {OF_NEW_OBJECTS}")
     if places.min() < 0 or places.max() >= n:
-        raise InputError(f"places must be in 0..{n - 1}, found {places.min()} to {places.max()}")
+        found = f"places in the objects of Lazy(objects=...) must be in 0..{n - 1}, found {places.min()}"
+        raise InputError(f"{found} to {places.max()}; {OF_NEW_OBJECTS}")
     return chosen(objects, places)
 
 

@@ -22,7 +22,7 @@ from distforest.growth.methods import METHODS, problem
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.sources.point_pairs import FAMILIES, PairColumns, PointPairs
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
 from tests import samples
 from tests.growth.test_rfd import as_tree
 from tests.messages import naming
@@ -44,7 +44,7 @@ def forest_of_family(family: str, voting: str = "majority", seed: int = 0, **par
     X[N // 2] = X[0]
     codes = np.digitize(X[:, 0] + 0.3 * rng.normal(size=N), [-0.5, 0.5]).astype(np.int32)
     given_ = {"n_estimators": 5, "n_constraints": 40, "min_samples_leaf": 2, "voting": voting, **params}
-    data = Data(PairColumns(family, P), X, TruthKind.LABELS, codes, [0, 1, 2])
+    data = Data(PairColumns(family, P), X, Truth(TruthKind.LABELS, codes, [0, 1, 2]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # classes are small
         bound = problem(METHODS["rfd"], data, complete(METHODS["rfd"].parameters, given_), seed)

@@ -71,7 +71,7 @@ def refusal(path: Path) -> str:
 def score(forest: Forest, case: str) -> None:
     """Ask an opened forest everything: whatever it holds, no kernel may fail."""
     if is_over_pairs(forest):
-        score_pairs(forest)
+        ask_about_pairs(forest)
         return
     queries = samples.queries(case, 4)
     try:
@@ -96,7 +96,7 @@ def score(forest: Forest, case: str) -> None:
         assert re.search("predicts|no vote", str(error))
 
 
-def score_pairs(forest: Forest) -> None:
+def ask_about_pairs(forest: Forest) -> None:
     """The same of a forest over pairs."""
     points = forest.points[:4]
     assert pair_scores.distance(forest, points, forest.points).shape == (4, forest.n_training)

@@ -196,20 +196,20 @@ def gain(codes: np.ndarray, left: np.ndarray, weights: np.ndarray) -> float:
 @pytest.mark.parametrize("name", ["iris", "wine", "breast_cancer", "sonar", "heart"])
 def test_the_tree_of_weighted_classes_is_that_of_scikit_learn_up_to_ties(name: str, min_leaf: int) -> None:
     data = data_of(name)
-    classes, X = len(data.classes or ()), data.matrix
+    classes, X = len(data.truth.classes or ()), data.matrix
     weights = np.array([64, 640, 199])[:classes]
     problem = samples.without_bootstrap(data, min_samples_leaf=min_leaf)
-    weighted = replace(problem.growth, criterion=Gini(data.truth, classes, class_weights=weights))
+    weighted = replace(problem.growth, criterion=Gini(data.truth.values, classes, class_weights=weights))
     ours = Tree.of(grown(replace(problem, growth=weighted)))
     peer = DecisionTreeClassifier(
         class_weight=dict(enumerate(weights.tolist())), min_samples_leaf=min_leaf, random_state=0
     )
-    theirs = Tree.of_sklearn(peer.fit(X, data.truth))
+    theirs = Tree.of_sklearn(peer.fit(X, data.truth.values))
     waiting, same, ties = [(0, 0, np.arange(len(X)))], 0, 0
     while waiting:
         own, other, rows = waiting.pop()
         if ours.left[own] < 0 or theirs.left[other] < 0:  # scikit-learn also makes cuts that gain nothing
-            assert theirs.left[other] < 0 or len(set(data.truth[rows])) == 1 or min_leaf > 1
+            assert theirs.left[other] < 0 or len(set(data.truth.values[rows])) == 1 or min_leaf > 1
             continue
         left, right = ours.goes_left(own, X[rows]), theirs.goes_left(other, X[rows])
         if (left == right).all():
@@ -218,7 +218,7 @@ def test_the_tree_of_weighted_classes_is_that_of_scikit_learn_up_to_ties(name: s
             waiting.append((ours.right[own], theirs.right[other], rows[~left]))
             continue
         ties += 1
-        codes = data.truth[rows]
+        codes = data.truth.values[rows]
         assert gain(codes, left, weights) == pytest.approx(gain(codes, right, weights), rel=1e-9)
     assert same > max(3, ties)
 

@@ -18,7 +18,7 @@ from distforest.forest.pairs.pair_walks import Walks
 from distforest.growth.pairs import pruning
 from distforest.growth.problem import Data
 from distforest.sources.point_pairs import PointPairs
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
 from tests.messages import naming
 
 N_POINTS = 48
@@ -84,7 +84,7 @@ def test_a_parting_of_just_the_gain_goes() -> None:
     X, y = data()
     forest, new = TreeRank(2, **QUICK).fit(X, y).forest_, X[::-1] + 0.1
     gains = pruning._gains_of(forest)
-    held = Data(forest.meaning.rows, new.astype(np.float32), TruthKind.LABELS, y.astype(np.int32), [0, 1, 2])
+    held = Data(forest.meaning.rows, new.astype(np.float32), Truth(TruthKind.LABELS, y.astype(np.int32), [0, 1, 2]))
     left, right = np.stack(np.triu_indices(N_POINTS, 1)).astype(np.int32)
     asked = PointPairs(columns_of(forest), held.matrix, held.matrix, left, right)
     expected = []

@@ -28,7 +28,7 @@ from distforest.growth.pairs.tree_rank import CellTree, LeafRank
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.sources.point_pairs import PairColumns, PointPairs
-from distforest.sources.truth import TruthKind
+from distforest.sources.truth import Truth, TruthKind
 from tests.messages import naming
 from tests.ranking_trees import REGIONS, Asked, Trees, block, planted
 from tests.reference import naive_trees_of_pairs as ref
@@ -271,7 +271,9 @@ def bound(X: np.ndarray, y: np.ndarray, **params: Any) -> PairProblem:
     given = complete(method.parameters, {"n_estimators": 5, "max_bins": None, **params})
     points = X.astype(np.float32)
     rows = pair_columns(given, X.shape[1])
-    found = problem(method, Data(rows, points, TruthKind.LABELS, y.astype(np.int32), sorted(set(y.tolist()))), given, 3)
+    found = problem(
+        method, Data(rows, points, Truth(TruthKind.LABELS, y.astype(np.int32), sorted(set(y.tolist())))), given, 3
+    )
     assert isinstance(found, PairProblem)
     return found
 

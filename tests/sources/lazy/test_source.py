@@ -245,9 +245,9 @@ def test_a_second_run_of_a_job_pays_again_but_asks_only_for_what_is_new(first: i
         (None, [], ["none"]),
         (None, {"a", "b"}, ["set"]),
         (None, (word for word in "ab"), ["generator"]),
-        (["a", "b"], [0, 2], ["0..1", "0 to 2"]),
+        (["a", "b"], [0, 2], ["0..1", "0 to 2", "similarity=Lazy("]),
         (["a", "b"], [-1, 0], ["0..1", "-1 to 0"]),
-        (["a", "b"], [0.0, 1.0], ["(n,)", "(2,)", "float64"]),
+        (["a", "b"], [0.0, 1.0], ["(n,)", "(2,)", "float64", "similarity=Lazy("]),
         (["a", "b"], [[0], [1]], ["(2, 1)", "int64"]),
     ],
 )
