@@ -26,7 +26,7 @@ from distforest.growth.pairs.point_weights import integers_of_pairs
 from distforest.growth.problem import Data
 from distforest.sources.collections import computed
 from distforest.sources.factors import Labels, encoded, names_of_classes
-from distforest.sources.files.ids import told_of_addresses
+from distforest.sources.files.ids import told_of_addresses, warning_of_named_pairs
 from distforest.sources.given import in_memory
 from distforest.sources.opening import opened_array
 from distforest.sources.point_pairs import (
@@ -153,7 +153,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
             told_of_row_order(pairs, similar, "similar", "pairs"),
             told_of_row_order(pairs, pair_weight, "pair_weight", "pairs")
             or told_of_row_order(similar, pair_weight, "pair_weight", "similar"),
-            told_of_addresses(X, pairs),
+            warning_of_named_pairs(X, pairs),
             told_of_addresses(pairs, similar),
             told_of_addresses(pairs, pair_weight),
         )

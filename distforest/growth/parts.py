@@ -28,7 +28,7 @@ import numpy as np
 from distforest.forest.frontier import LEFT, RIGHT, Frontier
 from distforest.forest.node_sums import class_counts_of
 from distforest.forest.table import LEAF, NodeTable, route
-from distforest.growth.cuts.criteria import Gini
+from distforest.growth.cuts.criteria import Tallied
 from distforest.growth.cuts.sums import RowBlock
 from distforest.growth.cuts.table_sums import TableSums
 from distforest.growth.grower import Growth, Levels
@@ -250,9 +250,9 @@ def walk_part(part: PartOfRows, rowless: RowlessGrowth, table: NodeTable, drawn:
         rows = np.arange(len(values), dtype=np.int32)
         leaves[here] = route(table, ArraySource.of(values, source.is_complete), rows)[0]
     counts = None
-    if isinstance(criterion, Gini):
-        weights = weights_of_part(part, drawn)
-        counts = class_counts_of(table, leaves[None], weights[None], part.truth, criterion.n_classes)
+    if isinstance(criterion, Tallied) and part.truth.ndim == 1:
+        weights, n_classes = weights_of_part(part, drawn), criterion.impurity.n_sums
+        counts = class_counts_of(table, leaves[None], weights[None], part.truth, n_classes)
     return Walked(leaves, counts)
 
 

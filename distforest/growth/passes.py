@@ -400,6 +400,7 @@ class _LargeNode:
                 for block in rows.blocks(tree.block_rows):
                     sums.add(block, columns[candidates])
                 yield candidates, sums
+                del sums  # before the next ones are there
 
         cut = cut_by_sums(growth, tree.tree, self.node, rows.extent, sums_of, depth, tree.written)
         if cut is None:

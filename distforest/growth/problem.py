@@ -63,9 +63,8 @@ class Data:
     # the dependence from which the weights follow if features were screened, shape (p,): see
     # `distforest.growth.draws.dependence`
     dependence: Floats | None = None
-    pairs: Int32s | None = (
-        None  # the numbers of the two points of each pair, shape (m, 2), for a forest over given pairs
-    )
+    # the numbers of the two points of each pair, shape (m, 2), for a forest over given pairs
+    pairs: Int32s | None = None
     sample_weights: SampleWeights | None = None  # the weight of each row; None: equal weights
     pair_weights: SampleWeights | None = None  # the weight of each of ``pairs``; None: equal weights
 
@@ -259,7 +258,7 @@ class Contents:
     # the meaning of the forest; it keeps distances of leaves if every part has them, else the training distances
     meaning: Meaning
     grown: list[str]  # names of the arrays that are joined from those of the parts
-    repeated: dict[str, str]  # names of the arrays that repeat an input, each with that attribute of `Data`
+    repeated: dict[str, str]  # names of the arrays that repeat an input, each with its name in `Data.repeated`
 
 
 @dataclass(frozen=True)

@@ -344,7 +344,7 @@ class CodeCut:
     column
         The column.
     goes_right
-        Whether rows of each code go right, shape (N_CODES,); or of each category, and at last of missing ones.
+        Whether rows of each code go right, shape (N_CODES,); or of each category and a last one for missing values.
     left
         Number of the left child; that of the right one follows.
     place
@@ -425,6 +425,8 @@ class _SearchBySums:
             for candidate, own in zip(candidates[sums.of_categories].tolist(), sums.categories, strict=True):
                 ranks = own.improve(candidate, min_leaf, of_categories)
                 best = best if ranks is None else (own, ranks)
+                del own  # sums that are not the best are dropped before the next ones are there
+            del sums
         chosen = of_categories.candidate.astype(np.int64)
         self.best = best if put_better(cuts, np.zeros(1, np.int64), chosen, of_categories)[0] else None
         return cuts, np.zeros(len(frontier.rows))

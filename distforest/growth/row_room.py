@@ -10,7 +10,7 @@ import numpy as np
 from distforest.growth.cuts.category_orders import REFERENCES
 from distforest.growth.cuts.class_costs import ClassCosts
 from distforest.growth.cuts.clusters import TwoClusters
-from distforest.growth.cuts.criteria import Gini, Variance
+from distforest.growth.cuts.criteria import Tallied
 from distforest.growth.cuts.random_cuts import AtRandom, judge_of_sides
 from distforest.sources.arrays import ArraySource
 
@@ -95,9 +95,8 @@ class CategorySizes:
         if growth.n_categories is None:
             return None
         criterion, n_classes, n_dimensions = judge_of_sides(growth.criterion), None, 1
-        if isinstance(criterion, Gini):
-            n_classes = criterion.n_classes
-        elif isinstance(criterion, Variance):
+        if isinstance(criterion, Tallied):
+            n_classes = criterion.impurity.n_sums if criterion.truth.ndim == 1 else None
             n_dimensions = criterion.n_dimensions
         elif isinstance(criterion, ClassCosts):
             n_dimensions = RANKED_BY_COSTS
@@ -228,7 +227,7 @@ class RowRoom:
     def bytes_in_memory(self) -> int:
         """All of it while its node is searched in memory, or while rows of leaves are left out in a copy.
 
-        Searches over bins take less: they merge rows, and hold one value of each.
+        Searches over bins take less: they add rows up by category, and hold one value of each.
         """
         if self.in_bins and self.categories is None:
             return self.bytes_on_disk + FINISHING_BYTES

@@ -63,7 +63,7 @@ class Untaught:
         """Compute what takes memory by the number of rows, before there are nodes."""
 
     def kept(self, has_triangles: bool) -> tuple[LeafKind, dict[str, str]]:  # noqa: ARG002  (there are none)
-        """The leaf table of a whole forest, and the arrays that repeat an input, each with that attribute of `Data`.
+        """The leaf table of a whole forest, and the arrays that repeat an input, each with its name in `Data.repeated`.
 
         ``has_triangles`` says whether each part of the forest has the distances of its leaves.
         """

@@ -95,7 +95,7 @@ LIKELY_SECONDS = 1.0
 """Seconds that a task of a run is assumed to take until one has ended."""
 
 LINKED_SECONDS = 0.1
-"""Seconds that a linked task is assumed to take, as its answer stays on the worker that has it."""
+"""Seconds that a linked task is assumed to take."""
 
 FIRST_TASKS = 2
 """Tasks of a run for each thread that are submitted before one has ended."""

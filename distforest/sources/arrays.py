@@ -283,6 +283,8 @@ def array_at(address: str, node: ZarrArray | zarr.Group) -> ZarrArray:
     if not isinstance(beside, zarr.Group):
         return array
     names, categories = beside.get(CATEGORY_ARRAY) if is_categorical(beside) else None, list[object]()
+    if isinstance(names, zarr.Group):  # of nullable strings
+        names = names.get(VALUE_ARRAY)
     if isinstance(names, zarr.Array):
         categories = np.asarray(array_at(f"{group}/{CATEGORY_ARRAY}", names)[...]).tolist()
     return without_missing(address, array, beside, categories)

@@ -349,7 +349,7 @@ class ObservedDistances(RowDistances):
     ``values`` has shape (n, n): a sparse matrix or array of SciPy, or the address of one in Zarr.
 
     An entry that is not stored is unobserved; that tells it from a `Graph`, in which two items without a link are far.
-    `scipy.sparse.csr_array` of a dense matrix stores no zeros, so distances of 0 have to be given in a dense one.
+    `scipy.sparse.csr_array` of a dense matrix stores no zeros: store them, or give the dense matrix as `Distances`.
     A pair may be stored in one direction or in both, whose mean is used; on the diagonal, what is not stored is 0. It
     is read into a dense matrix, so n rows take 4 n^2 bytes. Selecting rows also selects the columns with the same
     numbers.
@@ -637,7 +637,7 @@ def names_of_classes(labels: object) -> list[ClassName] | None:
 def refuse_names(names: Sequence[ClassName] | None, kind: str) -> None:
     """Refuse the numbers of named classes as targets or an embedding, as their order means nothing."""
     if names is not None:
-        cure = "give them as labels, or, if they are meant as amounts, an array without the attribute `classes`"
+        cure = "give them as labels, or, if they are meant as amounts, an array that names no classes"
         raise InputError(f"{kind}: amounts were expected, found numbers of classes such as {names[0]!r}; {cure}")
 
 

@@ -121,8 +121,8 @@ def _marks(attributes: Mapping[str, object], name: str, dtype: np.dtype[np.gener
     given = value if isinstance(value, list) else [value] * (value is not None)
     try:
         numbers: list[Any] = [_float_of(one) if isinstance(one, str) else one for one in given]
-        floats = np.array(numbers, np.float64)
-    except (ValueError, TypeError, struct.error) as error:  # also of base64
+        floats = np.array([float(one) for one in numbers])
+    except (ValueError, TypeError, OverflowError, struct.error) as error:  # also of base64
         raise InputError(f"attribute {name}: a number was expected, found {value!r}; {CURE}") from error
     if dtype.kind != "f":  # others are in no entry; float64 has not all of int64
         least, most = np.iinfo(dtype).min, np.iinfo(dtype).max  # type: ignore[type-var]

@@ -111,8 +111,8 @@ class Truth:
     kind
         Their kind.
     values
-        Codes of labels, shape (n,); targets, embeddings or directions, of length 1, shape (n, q); or distances, shape
-        (n, n).
+        Codes of labels, shape (n,); targets, embeddings or directions, of length 1, shape (n, q); distances, shape
+        (n, n); of links, the class of each pair, 0 for similar, shape (n_pairs,); or nothing, shape (n, 0).
     classes
         The classes of the codes.
     largest
@@ -122,8 +122,8 @@ class Truth:
     n_unobserved
         Number of pairs of rows whose distance nobody observed; it is NaN.
     graph
-        The distances by the links of a sparse graph; ``values`` are then what a forest keeps of them: see
-        `distforest.growth.problem.Data`.
+        The distances by the links of a sparse graph; ``values`` are then what a forest keeps of them: the matrix, or
+        nothing, shape (n, 0), if the graph is so large that a forest keeps the links.
     costs
         The distances of classes, shape (n_classes, n_classes); None if all are equally far apart.
 

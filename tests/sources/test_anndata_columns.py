@@ -50,9 +50,14 @@ def test_codes_of_missing_categories_are_refused(zarr_format: int, tmp_path: Pat
 
 @pytest.mark.filterwarnings("ignore:The data type")  # strings of one width in Zarr format 3
 @pytest.mark.parametrize("zarr_format", [2, 3])
-def test_categories_name_the_labels(zarr_format: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("are_nullable", [False, True])
+def test_categories_name_the_labels(are_nullable: bool, zarr_format: int, tmp_path: Path) -> None:
     codes, names = (X[:, 0] > 0).astype(np.int8), np.array(["T cell", "B cell"])
-    address = column(tmp_path / "cells", "categorical", zarr_format, codes=codes, categories=names)
+    given = {"codes": codes} if are_nullable else {"codes": codes, "categories": names}
+    address = column(tmp_path / "cells", "categorical", zarr_format, **given)
+    if are_nullable:
+        whole = np.zeros(2, np.bool_)
+        column(tmp_path / "cells/categories", "nullable-string-array", zarr_format, values=names, mask=whole)
     forest = SimForestClassifier("rbf", n_estimators=2, random_state=0)
     expected = forest.fit(X, codes).predict(X)
     for labels in (address, f"{address}/codes"):

@@ -90,7 +90,7 @@ def best_categories(
 
 @dataclass(frozen=True)
 class CategorySums:
-    """The sums of a node over one column of categories: a group for each, and at last one for missing values.
+    """The sums of a node over one column of categories: a group for each category and a last one for missing values.
 
     Attributes
     ----------
@@ -311,8 +311,9 @@ def add_block_of_categories(
     for begin in range(0, rows.shape[0], _SIDE_BY_SIDE):
         some = rows[begin : begin + _SIDE_BY_SIDE]
         rows_as_groups(impurity, some, weights[begin : begin + _SIDE_BY_SIDE], truth, groups)
-        for r in range(some.shape[0]):
-            value = categories[some[r]]
+        places = some.view(np.uint32)  # see `distforest.jit`
+        for r in range(places.shape[0]):
+            value = categories[places[r]]
             c = np.int64(value) if value == value else missing
             add_row(bins, c, groups, r)
             if first[c] < 0:

@@ -131,7 +131,7 @@ def rank_by_sums(
     is_categorical: NDArray[np.bool_],
     values: Floats,
 ) -> None:
-    """Replace codes by ranks in ``n_dimensions``, values[k, r] where is_categorical[k, node of r]."""
+    """Replace codes by ranks, values[k, r] where is_categorical[k, node of r]; they are ordered in ``n_dimensions``."""
     starts, rows, weights = nodes
     longest = longest_of(starts)
     tally = tally_for(n_codes, longest, n_dimensions)
@@ -139,10 +139,13 @@ def rank_by_sums(
     places = np.arange(min(n_codes, longest))
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
-        rows_as_groups(impurity, rows[first:last], weights[first:last], truth, groups)
+        are_read = False
         for k in range(values.shape[0]):
             if not is_categorical[k, node]:
                 continue
+            if not are_read:
+                rows_as_groups(impurity, rows[first:last], weights[first:last], truth, groups)
+                are_read = True
             n = number_categories(values[k, first:last], tally)
             for c in range(n):
                 clear_group(bins, c)

@@ -81,7 +81,7 @@ class ClassCosts(OfRows):
 
     def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
         """Replace codes by ranks: see `rank_by_distances`, which reads a node's block from the costs."""
-        codes = self.truth[frontier.rows].astype(np.int32)
+        codes = self.truth[frontier.rows].astype(np.int32, copy=False)
         where = Where.of(self.costs.reshape(-1), codes.astype(np.int64) * len(self.costs), codes)
         rank_by_distances(frontier.starts, where, frontier.weights, n_codes, which, values)
 

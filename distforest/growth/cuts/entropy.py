@@ -27,7 +27,7 @@ class Disorder(NamedTuple):
 read_alike(GiniImpurity, Disorder)
 
 LOG_ROUNDING = 1e-15
-"""The error of a logarithm near 0, so that of m log(m / n) is this share of m."""
+"""Rounding of x log(x / y) for x near y, as a share of x."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Poisson deviance of targets y >= 0: D(S) = sum w y log(y / mean(S)), half the deviance of their mean.
 
 With sums s of the targets and their mean y = s / m, a cut gains D(S) - D(L) - D(R) = s_L log(s_L / (m_L y)) +
-s_R log(s_R / (m_R y)), as ``criterion="poisson"`` of scikit-learn's trees does. It suits counts and rates, whose
-variance grows with their mean.
+s_R log(s_R / (m_R y)), as ``criterion="poisson"`` of scikit-learn's trees does, which also refuse a side whose targets
+are all 0. It suits counts and rates, whose variance grows with their mean.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from distforest.sources.source import Floats, Ints
 
 
 class PoissonDeviance(NamedTuple):
-    """Poisson deviance of ``n_sums`` targets, which is 1."""
+    """Poisson deviance of one target: ``n_sums`` is 1."""
 
     n_sums: int
 
@@ -40,7 +40,8 @@ class Poisson(Variance):
         Raises
         ------
         InputError
-            A target is negative, or the largest one is not 0 and not from 1e-150 to 1e150.
+            A target is negative, or so small beside the largest one that it is lost; or the largest one is not 0 and
+            not from 1e-150 to 1e150.
         """
         if not (targets >= 0.0).all():
             row = int(np.argmin(targets))
@@ -50,7 +51,12 @@ class Poisson(Variance):
             found = f"found {largest:g} in row {int(np.argmax(targets))}"
             raise InputError(f"criterion='poisson' takes targets whose largest is from 1e-150 to 1e150, {found}")
         scale = power_of_two(largest, bits_of(heaviest or len(targets)))
-        return cls(np.rint(targets * scale).astype(np.int64), 1.0 / scale)
+        fixed = np.rint(targets * scale).astype(np.int64)
+        if (lost := (fixed == 0) & (targets > 0.0)).any():
+            row = int(np.argmax(lost))
+            found = f"found {targets[row, 0]:g} in row {row} beside {largest:g} in row {int(np.argmax(targets))}"
+            raise InputError(f"criterion='poisson' adds targets at one scale, {found}; correct or scale them")
+        return cls(fixed, 1.0 / scale)
 
     @property
     def impurity(self) -> PoissonDeviance:  # type: ignore[override]  # the same rows, another gain

@@ -193,6 +193,12 @@ def told_of_addresses(X: object, values: object) -> str:
     return of_both or told_of_square_order(other)
 
 
+def warning_of_named_pairs(X: object, pairs: object) -> str:
+    """`warning_of_pair_order` of the pairs and the rows ``X``, if both are at addresses; else ""."""
+    rows, other = address_of(X), address_of(pairs)
+    return warning_of_pair_order(other, rows) if rows and other else ""
+
+
 def told_of_named_order(addresses: Sequence[str]) -> str:
     r"""Where rows at two addresses have the same names in another order; else "". Rows are paired by their places.
 

@@ -11,7 +11,7 @@ import itertools
 import operator
 import struct
 from pathlib import PurePath
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType, NoneType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -120,10 +120,6 @@ def signature(function: UserFunction, *, strict: bool = True) -> dict[str, str |
     return {"function": name, "version": _version(name.partition(":")[0]), "sha256": sha256}
 
 
-_IMMUTABLE = (str, bytes, int, float, complex, tuple, frozenset, np.generic, NoneType)
-"""The types of the attributes of a class that its identity counts."""
-
-
 class _Content:
     """Reads code and state as bytes, without memory addresses and the order of sets and dicts."""
 
@@ -189,13 +185,13 @@ class _Content:
         return parts
 
     def _class(self, kind: type) -> Iterable[bytes]:
-        """Names of a class and its bases, the versions of their packages, their methods, and immutable attributes."""
+        """Names of a class and its bases, the versions of their packages, and their methods and properties."""
         for one in kind.__mro__:
             yield f"{name_of(one)};{_version(one.__module__)};".encode()
             for name, member in sorted(vars(one).items()):
                 held = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
-                is_value = isinstance(held, _IMMUTABLE) and not name.startswith("__")
-                if is_value or isinstance(held, FunctionType):  # those of a dataclass hold markers of their own
+                held = getattr(held, "__wrapped__", getattr(held, "func", held))
+                if isinstance(held, FunctionType):  # those of a dataclass hold markers of their own
                     yield name.encode() + self.read(held, is_fixed=True)
 
     def _state(self, one: object) -> Iterable[bytes]:

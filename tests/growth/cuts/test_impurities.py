@@ -112,3 +112,8 @@ def test_exemplars_take_no_other_impurity() -> None:
     forest = SimForestClassifier(n_estimators=1, cut="exemplars", criterion="entropy")
     with pytest.raises(InputError, match="criterion"):
         forest.fit(np.eye(6), [0, 0, 1, 1, 2, 2])
+
+
+def test_targets_that_one_far_target_would_hide_are_refused() -> None:
+    with pytest.raises(InputError, match="1e\\+30 in row 2"):
+        SMERF(n_estimators=1, criterion="poisson").fit(np.arange(3.0)[:, None], Targets([1.0, 2.0, 1e30]))
