@@ -230,8 +230,8 @@ own.loc[PAPER_VECTORS.index].join(PAPER_VECTORS).round(1)
 #
 # Under noise, a forest that compares with 16 columns at once is ahead of an SVM with its
 # usual C. An SVM that is told how far to trust the numbers, by tuning C, makes up much of it:
-# :doc:`/benchmarks/simforest`, "SimForest on damaged similarities", has that row, at full size, with
-# errors. Where pairs are missing, the rule for what to do at a gap can matter as much as the
+# :doc:`/benchmarks/simforest`, "SimForest on damaged similarities", has that row, at full size,
+# with errors. Where pairs are missing, the rule for what to do at a gap can matter as much as the
 # choice between the two methods.
 #
 # Where it fails
