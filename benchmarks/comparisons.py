@@ -318,7 +318,8 @@ COMPARISONS: dict[str, Comparison] = {
     ),
     "ydf": Comparison(
         "YDF",
-        "Labels are predicted from columns of numbers. YDF also takes words and holes, which is not measured here.",
+        "Labels are predicted from columns of numbers. YDF also takes categorical features and missing values, "
+        "which is not measured here.",
         (
             SMERF,
             peer("YDF random forest", "ydf", "ydf", learner="RandomForestLearner"),

@@ -141,4 +141,4 @@ pd.DataFrame(rows).T.rename_axis("least share of votes").round(2)
 #   place. Methods that look at places with a rule of biology in mind (KBANN), or learn one,
 #   are ahead.
 # - With so few strings a forest asks for nearly all pairs. The saving comes with thousands:
-#   :doc:`/benchmarks`, "Strings and series".
+#   :doc:`/benchmarks/costly`, "Strings and series".

@@ -116,7 +116,7 @@ pd.DataFrame(rows).T.round(3).astype({"comparisons to learn": int, "to classify"
 
 # %%
 # For scale: aeon's ProximityForest, which chooses among eleven kinds of distances, has 99.3 %
-# on this partition (:doc:`/benchmarks`, "Strings and series").
+# on this partition (:doc:`/benchmarks/costly`, "Strings and series").
 #
 # When to ask a human
 # -------------------

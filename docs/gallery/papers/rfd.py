@@ -150,7 +150,7 @@ errors = pd.DataFrame({name: 1 - accuracy(name, [11], 3)[11] for name in PAPER_T
 errors.join(PAPER_TABLE_3).round(3)
 
 # %%
-# All rows and ten repeats are in :doc:`/benchmarks`, "RFD's error".
+# All rows and ten repeats are in :doc:`/benchmarks/rfd`, "RFD's error".
 #
 # Who ranks first? (table 2)
 # --------------------------

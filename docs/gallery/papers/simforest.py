@@ -229,10 +229,10 @@ own.loc[PAPER_VECTORS.index].join(PAPER_VECTORS).round(1)
 # -------------
 #
 # Under noise, a forest that compares with 16 columns at once is ahead of an SVM with its
-# usual C. An SVM that is told how far to trust the numbers, by tuning C, makes up much of it:
-# :doc:`/benchmarks`, "SimForest on damaged similarities", has that row, at full size, with
-# errors. Where pairs are missing, the rule for what to do at a gap can matter as much as the
-# choice between the two methods.
+# usual C. An SVM with a tuned C, which limits its trust in the numbers, makes up much of it:
+# :doc:`/benchmarks/simforest`, "SimForest on damaged similarities", has that row, at full size,
+# with errors. Where pairs are missing, the rule for missing similarities can matter as much as
+# the choice between the two methods.
 #
 # Where it fails
 # --------------

@@ -128,8 +128,8 @@ last.assign(**{"the paper's words": words})
 
 # %%
 # The bilinear distance has no noise, so that a fit of the right form is exact. The full sizes
-# with tuned forests and the constrained fits are in :doc:`/benchmarks`, under "SMERF on the
-# paper's simulations".
+# with tuned forests and the constrained fits are in :doc:`/benchmarks/smerf`, under "SMERF on
+# the paper's simulations".
 #
 # Which features matter (figure 5)
 # --------------------------------

@@ -172,7 +172,7 @@ plt.show()
 # %%
 # In the last row one pair in a thousand is similar. A training set has five such pairs on
 # average: there is little to learn from, for anybody. All ten cells with 100 runs, and
-# intervals, are in :doc:`/benchmarks`.
+# intervals, are in :doc:`/benchmarks/treerank`.
 #
 # Digits (figure 4)
 # -----------------
@@ -236,7 +236,7 @@ pd.DataFrame(
 #
 # A ranking tree finds the order that its cells can express; a forest comes nearer to the best
 # curve wherever there are enough similar pairs. MNIST at full size, with LMNN and the
-# network, is in :doc:`/benchmarks`, "Ranking pairs: digits".
+# network, is in :doc:`/benchmarks/treerank`, "Ranking pairs: digits".
 #
 # Where it fails
 # --------------

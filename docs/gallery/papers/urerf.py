@@ -242,8 +242,8 @@ plt.show()
 #
 # - Without noise, Euclid and Isomap are ahead on simple shapes: nothing needs to be found
 #   there.
-# - Noise whose columns depend on each other looks like a shape: :doc:`/benchmarks`, "URerF in
-#   noise", has the figures.
+# - Noise whose columns depend on each other looks like a shape: :doc:`/benchmarks/urerf`,
+#   "URerF in noise", has the figures.
 # - On the connectome our default is behind the paper's rule: its random splits pass through
 #   tight clusters that lie beside wide ones.
 # - The paper's rule is at the mercy of scale: rescaled, its splits are drawn to the noise.
