@@ -1,7 +1,8 @@
-"""A short table in HTML, for a notebook: two columns, escaped, without scripts, in the colours of the page."""
+"""Pieces of HTML, escaped and without scripts: a short table for a notebook, and a sentence with words of code."""
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -26,3 +27,14 @@ def html_table(rows: Iterable[tuple[str, object]]) -> str:
         for name, value in rows
     ]
     return f'<table style="{_TABLE}"><tbody>{"".join(lines)}</tbody></table>'
+
+
+def with_code(text: str) -> str:
+    """Write a sentence in which backquotes mark words of code, as messages have them.
+
+    Examples
+    --------
+    >>> with_code("give `label`, or leave `<out>` out")
+    'give <code>label</code>, or leave <code>&lt;out&gt;</code> out'
+    """
+    return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(text))

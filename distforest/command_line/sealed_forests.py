@@ -259,7 +259,7 @@ def clusters(
     "--pairs",
     multiple=True,
     metavar="NAMES",
-    help="Two columns of TRUTH that say of which pair --target is the distance.  [default: as in ANSWER]",
+    help="Two columns of TRUTH that say of which pair --target is the distance, or --label says whether it is similar.",
 )
 @text_options
 @click.option(

@@ -306,7 +306,8 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         if isinstance(pairs, SparsePairs):
             raise InputError("explain reads dense points, found a forest of sparse ones; use pair_distance")
         own = pairs.columns
-        features = [*map(str, getattr(self, "feature_names_in_", ())), *(f"x{k}" for k in range(own.n_features))]
+        kept = getattr(self, "feature_names_in_", self.forest_.schema.names if self.forest_.schema else ())
+        features = [*map(str, kept), *(f"x{k}" for k in range(own.n_features))]
         names = named(own, features[: own.n_features], [f"further column {k}" for k in range(len(own.blocks))])
         return explain_pairs(self.forest_, pairs, tuple(names))
 

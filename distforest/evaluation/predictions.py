@@ -8,7 +8,7 @@ as often as the product of its points.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,8 @@ from distforest.sources.files.ids import IDS, WHOLE, ids_beside, names_of_rows
 from distforest.sources.files.table_arrays import numbers_in
 from distforest.sources.files.tables import open_table, texts_in
 from distforest.sources.files.text_options import TextOptions
+from distforest.sources.named_links import check_named_links
+from distforest.stores.addresses import naming
 from distforest.stores.groups import attributes_of
 
 if TYPE_CHECKING:
@@ -111,8 +113,8 @@ def judge(
         If the answers have names of rows, and the table a column called as they are, or the array such names beside
         it, rows are found by name, else by their order.
     label, target
-        Column of ``truth`` with labels, or with numbers. Pairs are similar if their points have the same label; of
-        measured pairs ``target`` is the distance.
+        Column of ``truth`` with labels, or with numbers. Pairs are similar if their points have the same label; with
+        ``pairs``, ``label`` says in words such as yes and no whether a pair is similar, and ``target`` is its distance.
     n_resamples
         How often rows, or the points of pairs, are drawn anew for the intervals; 0: no intervals.
     seed
@@ -120,9 +122,9 @@ def judge(
     text
         How ``truth`` is written, if it is a csv file; its first row names the columns.
     pairs
-        The two columns of ``truth`` that say which pair was measured; (): as they are called in ``answer``. A string
-        may hold both names, separated by a comma. A pair is the same in both directions, and the mean of its rows is
-        taken.
+        The two columns of ``truth`` that say which pair was measured or labelled; (): of a ``target`` as they are
+        called in ``answer``, and labels are those of points. A string may hold both names, separated by a comma. A pair
+        is the same in both directions; of measured ones the mean of its rows is taken, of labelled ones each row.
     fpr
         False positive rates, in [0, 1], of pairs that are judged by labels. For each the answer has the largest
         distance up to which at most this share of the dissimilar pairs lies, if there is one.
@@ -151,8 +153,8 @@ def judge(
         is_array = name in ANSWER_OF_ARRAY and _answer_in(group) == ANSWER_OF_ARRAY[name]
         answers = _Answers.of_group(group if is_array else answer)
     known = _Known(answer if truth is None else truth, label, target, text or TextOptions(), tuple(pairs))
-    if pairs and not (answers.pairs and known.is_table and target is not None):
-        expected = "`pairs` is for distances of pairs, with the `target` of a table"
+    if pairs and not (answers.pairs and known.is_table and known.column is not None):
+        expected = "`pairs` is for distances of pairs, with the `target` or the `label` of a table"
         raise InputError(f"{expected}, found {', '.join(pairs)!r} with others; leave it out")
     if known.is_table and known.column is None:
         raise InputError(
@@ -511,6 +513,8 @@ def _of_pairs(answers: _Answers, known: _Known, fpr: Sequence[float]) -> _Compar
     assert answers.pairs is not None  # noqa: S101  (the caller has looked)
     if known.is_target:
         return _of_measured(answers, known)
+    if known.pairs:
+        return _of_links(answers, known, fpr)
     labels = np.array(known.labels())
     word, *sides = answers.pairs
     if word != NUMBERED and not known.is_table:
@@ -523,26 +527,44 @@ def _of_pairs(answers: _Answers, known: _Known, fpr: Sequence[float]) -> _Compar
     apart = points[0] != points[1]
     points = points[:, apart]
     similar, distance = labels[points[0]] == labels[points[1]], answers.as_numbers()[apart]
+    return _by_area(known.place, similar, distance, fpr, points, len(labels))
+
+
+def _by_area(
+    place: str,
+    similar: NDArray[np.bool_],
+    distance: Floats,
+    fpr: Sequence[float],
+    points: Ints,
+    n_points: int,
+) -> _Compared:
+    """ROC AUC of distances of pairs, and the points of the curve at some false positive rates."""
     if similar.all() or not similar.any():
-        raise InputError(f"{known.place}: similar and dissimilar pairs were expected, found pairs of one kind")
+        raise InputError(f"{place}: similar and dissimilar pairs were expected, found pairs of one kind")
     roc = tuple(roc_of_distances(similar, distance, fpr)[1])
-    return _Compared({"ROC AUC": (_area(similar, -distance), 0.5)}, "the same distance", points, len(labels), roc)
+    return _Compared({"ROC AUC": (_area(similar, -distance), 0.5)}, "the same distance", points, n_points, roc)
+
+
+def _of_links(answers: _Answers, known: _Known, fpr: Sequence[float]) -> _Compared:
+    """ROC AUC of distances of pairs that a table calls similar or not, each row by itself; warns of the others."""
+    table, asked, labelled = _pairs_in_table(answers, known)
+    codes, names = encoded(texts_in(table, "label", str(known.label)))
+    with naming(known.place, "similar"):
+        check_named_links(names if len(names) > 1 else None)
+    _warn_of_lacking(answers, known, asked, labelled)
+    distances = dict(zip(asked, answers.as_numbers().tolist(), strict=True))
+    rows = [row for row, pair in enumerate(labelled) if pair in distances and pair[0] != pair[1]]
+    found = [labelled[row] for row in rows]
+    points, places = np.unique(np.array(found), return_inverse=True)
+    distance = np.array([distances[pair] for pair in found])
+    return _by_area(known.place, codes[rows] == 1, distance, fpr, places.reshape(-1, 2).T, len(points))
 
 
 def _of_measured(answers: _Answers, known: _Known) -> _Compared:
     """Rank correlation, R2 and RMSE of distances of pairs that were measured; warns of the others, left out."""
     asked, measured = _measured_distances(answers, known)
+    _warn_of_lacking(answers, known, asked, measured)
     rows = [row for row, pair in enumerate(asked) if pair in measured and pair[0] != pair[1]]
-    if not rows:
-        one, other = (" and ".join(map(quoted, pair)) for pair in (asked[0], next(iter(measured))))
-        raise InputError(
-            f"{known.place}: distances of the pairs of {answers.place} were expected, found none of them; "
-            f"its first pair is {one}, and here {other}"
-        )
-    if lacking := [pair for pair in asked if pair not in measured and pair[0] != pair[1]]:
-        listed = ", ".join(" and ".join(map(quoted, pair)) for pair in lacking[:PAIRS_TOLD])
-        found = f"{len(lacking):,} of {counted(len(asked), 'pair')} of {answers.place} {are(len(lacking))} left out"
-        warn_caller(f"{known.place}: {found}, without a distance here, such as {listed}")
     true = np.array([measured[asked[row]] for row in rows])
     predicted = answers.as_numbers()[rows]
     names, points = np.unique(np.array([asked[row] for row in rows]), return_inverse=True)
@@ -550,8 +572,37 @@ def _of_measured(answers: _Answers, known: _Known) -> _Compared:
     return _Compared(measures, "the mean distance", points.reshape(-1, 2).T, len(names))
 
 
+def _warn_of_lacking(answers: _Answers, known: _Known, asked: list[_Pair], told: Collection[_Pair]) -> None:
+    """Warn of pairs of the answers of which nothing is true here; raises InputError if that holds for all of them."""
+    here, apart = set(told), [pair for pair in asked if pair[0] != pair[1]]
+    lacking, column = [pair for pair in apart if pair not in here], quoted(str(known.column))
+    if len(lacking) == len(apart):
+        one, other = (" and ".join(map(quoted, pair)) for pair in (asked[0], next(iter(told))))
+        raise InputError(
+            f"{known.place}: {column} of the pairs of {answers.place} was expected, found none of them; "
+            f"its first pair is {one}, and here {other}"
+        )
+    if lacking:
+        listed = ", ".join(" and ".join(map(quoted, pair)) for pair in lacking[:PAIRS_TOLD])
+        found = f"{len(lacking):,} of {counted(len(asked), 'pair')} of {answers.place} {are(len(lacking))} left out"
+        warn_caller(f"{known.place}: {found}, without {column} here, such as {listed}")
+
+
 def _measured_distances(answers: _Answers, known: _Known) -> tuple[list[_Pair], dict[_Pair, float]]:
     """The pairs of the answers, and the mean distance of each measured pair; names are in order. Raises InputError."""
+    table, asked, measured = _pairs_in_table(answers, known)
+    values = numbers_in(table, "target", str(known.target), table.cells, with_missing=True)
+    found_values: dict[_Pair, list[float]] = {}
+    for pair, value in zip(measured, values.tolist(), strict=True):
+        if not np.isnan(value):
+            found_values.setdefault(pair, []).append(value)
+    if not found_values:
+        raise InputError(f"{known.place}: measured pairs were expected, found none")
+    return asked, {pair: float(np.mean(of_pair)) for pair, of_pair in found_values.items()}
+
+
+def _pairs_in_table(answers: _Answers, known: _Known) -> tuple[Table, list[_Pair], list[_Pair]]:
+    """The table of what is true, the pairs of the answers, and those of its rows; raises InputError."""
     assert answers.pairs is not None  # noqa: S101  (the caller has looked)
     if not known.is_table:
         raise InputError(f"{known.place}: a table of measured pairs was expected, as pairs name their points")
@@ -567,14 +618,7 @@ def _measured_distances(answers: _Answers, known: _Known) -> tuple[list[_Pair], 
         )
     sides = [text for name in columns for text in texts_in(table, "pairs", name)]
     names, wanted = _written_alike(sides, [name for side in answers.pairs[1:] for name in side])
-    values = numbers_in(table, "target", str(known.target), table.cells, with_missing=True)
-    found_values: dict[_Pair, list[float]] = {}
-    for pair, value in zip(_pairs_in_order(names), values.tolist(), strict=True):
-        if not np.isnan(value):
-            found_values.setdefault(pair, []).append(value)
-    if not found_values:
-        raise InputError(f"{known.place}: measured pairs were expected, found none")
-    return _pairs_in_order(wanted), {pair: float(np.mean(of_pair)) for pair, of_pair in found_values.items()}
+    return table, _pairs_in_order(wanted), _pairs_in_order(names)
 
 
 def _pairs_in_order(names: Sequence[str]) -> list[_Pair]:

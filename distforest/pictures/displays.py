@@ -426,7 +426,7 @@ class TreeDisplay(Display):
     """The upper nodes of a tree, or cells of a ranking tree: what they hold, and by what they are split.
 
     The cells of a ranking tree stand at their scores, the most similar pairs on the left. A single split is described
-    in words. Of a larger small tree the number of its nodes is shown, and the column that the first one reads.
+    in words. Of a larger small tree the number of its splits is shown, and the column that the first one reads.
 
     Parameters
     ----------

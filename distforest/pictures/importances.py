@@ -67,6 +67,13 @@ def reads_features(forest: Any) -> bool:
     return not isinstance(forest.forest_.meaning.rows, (Dense, Kernel, Several))
 
 
+def names_kept(forest: Any) -> list[str]:
+    """Names of the features of a fitted estimator, or of what it was loaded from; empty if they have none."""
+    own = forest.forest_
+    kept = getattr(forest, "feature_names_in_", own.schema.names if own.schema else ())
+    return [*map(str, kept)]
+
+
 def importances_of(forest: Any, names: Sequence[str] = ()) -> Importances:
     """Read what each feature has given to the splits of a forest.
 
@@ -90,7 +97,7 @@ def importances_of(forest: Any, names: Sequence[str] = ()) -> Importances:
     if not reads_features(forest):
         kind = forest.forest_.meaning.rows.kind
         raise InputError(f"importances are of features, but the splits of this forest read {kind} similarities")
-    listed, errors = list(names) or [*map(str, getattr(forest, "feature_names_in_", ()))], None
+    listed, errors = list(names) or names_kept(forest), None
     if isinstance(forest, RFD):
         parts = {"differences": forest.relative_importances_, "middles": forest.absolute_importances_}
     else:
@@ -121,5 +128,4 @@ def permutation_importances_of(forest: Any, X: Any, y: Any, names: Sequence[str]
     errors = found.standard_errors if forest.forest_.n_trees > 1 else None
     of, title = "increase of the squared error out of bag", "Features by permutation"
     parts = {"importance": found.importances}
-    listed = list(names) or [*map(str, getattr(forest, "feature_names_in_", ()))]
-    return Importances(parts, listed, of, title, errors=errors, is_share=False)
+    return Importances(parts, list(names) or names_kept(forest), of, title, errors=errors, is_share=False)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from distforest.amounts import counted, in_bytes, value_in_words
 from distforest.errors import InputError
@@ -25,6 +26,7 @@ from distforest.forest.estimates import Estimates
 from distforest.forest.merged_trees import merged_in_words
 from distforest.forest.roots import Roots
 from distforest.forest.taught_truth import check_own_distances
+from distforest.html_table import with_code
 from distforest.pictures.closeness import closeness_of_some
 from distforest.pictures.clusters import clustered
 from distforest.pictures.importances import importances_of, reads_features
@@ -57,6 +59,7 @@ RATES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
 _TEMPLATES = Environment(
     loader=PackageLoader("distforest.pictures"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
 )
+_TEMPLATES.filters["marked"] = lambda text: Markup(with_code(text))  # noqa: S704  (it escapes)
 
 TAUGHT = {
     TruthKind.LABELS: ("y", "labels", "Labels(y)"),
@@ -130,12 +133,13 @@ def report_page(
     known = None if truth is None else _truth(estimator, truth)
     params = {**forest.meaning.params, "seed": forest.meaning.seed}
     repeated = "\n".join(f"$ {line}" for line in (f"distforest verify {shlex.quote(address)}", made_by) if line)
+    errors = _error(forest, known)
     sections = [
-        _data(forest),
+        _data(forest, () if errors else (f"The fit has recorded no error out of bag. {_cure(forest)}",)),
         ReportSection("Parameters", facts=[(name, repr(value)) for name, value in params.items()]),
         *_grid(forest),
         _run(forest, run),
-        _error(forest, known),
+        *errors,
         *_curve(estimator, known),
         _importances(estimator),
         *_shapes(forest),
@@ -194,8 +198,8 @@ def _noun(forest: Forest) -> str:
 # --- what it is -------------------------------------------------------------------------------------------
 
 
-def _data(forest: Forest) -> ReportSection:
-    """What the forest was grown from."""
+def _data(forest: Forest, told: tuple[str, ...]) -> ReportSection:
+    """What the forest was grown from; and what the page lacks."""
     meaning, similarity = forest.meaning, _entries(forest, "similarity")
     facts = [
         ("Training", counted(forest.n_training, "point" if forest.leaves is None else "row")),
@@ -211,7 +215,7 @@ def _data(forest: Forest) -> ReportSection:
         facts.append((f"Input: {words}", value_in_words(entry)))
     if similarity:
         facts.append(("Similarity", value_in_words(similarity)))
-    return ReportSection("Data", facts=facts)
+    return ReportSection("Data", told, facts)
 
 
 def _grid(forest: Forest) -> list[ReportSection]:
@@ -253,8 +257,8 @@ def _versions(forest: Forest) -> Facts:
 # --- how good it is ---------------------------------------------------------------------------------------
 
 
-def _error(forest: Forest, truth: Truth | None) -> ReportSection:
-    """The error out of bag over the trees; without a truth what the fit has recorded."""
+def _error(forest: Forest, truth: Truth | None) -> list[ReportSection]:
+    """The error out of bag over the trees; without a truth what the fit has recorded, if it has."""
     title, found, learned = "Error out of bag", Estimates.of(forest.provenance), forest.meaning.leaf.learned
     facts = []
     if found.oob_score is not None:  # the attribute `oob_score_` of its estimator
@@ -270,21 +274,23 @@ def _error(forest: Forest, truth: Truth | None) -> ReportSection:
     if found.pruning is not None:
         facts.append(("Pruned", f"to a gain of {found.pruning.gain:g}"))
     if truth is None:
-        recorded = "As the fit has recorded it." if facts else "The fit has recorded none."
-        cure = "A forest does not hold what it was taught: give that as --truth to draw it."
-        if learned in (TruthKind.LINKS, TruthKind.NOTHING):
-            cure = "Give labels as --truth to draw it."
-        return ReportSection(title, (f"{recorded} {cure}",), facts)
+        return [ReportSection(title, (f"As the fit has recorded it. {_cure(forest)}",), facts)] if facts else []
     curve = error_curve(forest, truth)
     last = in_digits(float(curve.error[-1]))
-    told = (f"{curve.measure.capitalize()}: {last} by all {counted(forest.n_trees, 'tree')}, of {curve.judged}.",)
+    told = (f"{_capitalized(curve.measure)}: {last} by all {counted(forest.n_trees, 'tree')}, of {curve.judged}.",)
     places = np.unique(np.linspace(0, len(curve.error) - 1, MOST_LINES).astype(np.int64)).tolist()
     table = ReportTable(
         ("trees", curve.measure), [(f"{curve.n_trees[k]:,}", in_digits(float(curve.error[k]))) for k in places]
     )
-    return ReportSection(
-        title, told, facts, _chart(title, "draw_line", curve.n_trees, curve.error, "trees", curve.measure), table
-    )
+    chart = _chart(title, "draw_line", curve.n_trees, curve.error, "trees", curve.measure)
+    return [ReportSection(title, told, facts, chart, table)]
+
+
+def _cure(forest: Forest) -> str:
+    """What draws the error of a forest out of bag."""
+    of_labels = forest.meaning.leaf.learned in (TruthKind.LINKS, TruthKind.NOTHING)
+    given = "labels of the training rows" if of_labels else "what the forest was taught"
+    return f"Give {given} as `--truth` to draw it."
 
 
 def _curve(estimator: Any, truth: Truth | None) -> list[ReportSection]:
@@ -317,7 +323,7 @@ def _importances(estimator: Any) -> ReportSection:
     try:
         found = importances_of(estimator)
     except InputError as error:
-        return ReportSection(title, (f"{error}.".capitalize(),))
+        return ReportSection(title, (_capitalized(f"{error}."),))
     total = np.sum([*found.parts.values()], axis=0)
     most = np.argsort(-total, kind="stable")[:MOST_TOLD].tolist()
     columns = {"share": total, **(found.parts if len(found.parts) > 1 else {})}
@@ -359,7 +365,7 @@ def _proximity(estimator: Any) -> ReportSection:
     try:
         found = clustered(closeness_of_some(estimator))
     except InputError as error:
-        return ReportSection(title, (f"{error}.".capitalize(),))
+        return ReportSection(title, (_capitalized(f"{error}."),))
     n, rows = len(found.order), f"{_noun(forest)}s"
     which = f"{n:,} of the {forest.n_training:,} {rows}, drawn at random," if n < forest.n_training else f"All {rows}"
     kind = "the share of trees in which two share a leaf" if forest.leaves is not None else "1 \N{MINUS SIGN} distance"
@@ -384,6 +390,11 @@ def _entries(forest: Forest, name: str) -> dict[str, Any]:
     """An entry of the provenance, which anybody may have written."""
     found = forest.provenance.get(name)
     return found if isinstance(found, dict) else {}
+
+
+def _capitalized(text: str) -> str:
+    """A text that begins with a capital letter; its names stay as they are."""
+    return text[:1].upper() + text[1:]
 
 
 def _some(names: Sequence[str], most: int = MOST_TOLD) -> str:

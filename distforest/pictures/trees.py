@@ -20,6 +20,7 @@ from distforest.forest.pairs.pair_leaves import Votes
 from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs, ranks_of
 from distforest.forest.table import LEAF
 from distforest.forest.target_leaves import TargetMembers
+from distforest.pictures.importances import names_kept
 from distforest.sources.point_pairs import PairColumns, named, two_of
 from distforest.sources.row_kinds import Several
 
@@ -169,8 +170,8 @@ def _names(estimator: Any, names: Sequence[str]) -> tuple[list[str], list[str]]:
     if isinstance(names, str):
         raise InputError(f"names: a list of names was expected, found {names!r}")
     n = columns_of(forest).n_features if is_over_pairs(forest) else forest.n_columns
-    kept = getattr(estimator, "feature_names_in_", forest.schema.names if forest.schema else ())
-    known = [*map(str, names)] or ([*map(str, kept)] if len(kept) == n else [])
+    kept = names_kept(estimator)
+    known = [*map(str, names)] or (kept if len(kept) == n else [])
     if known and len(known) != n:
         raise InputError(f"names: one for each of {counted(n, 'column')} was expected, found {len(known)}")
     rows = forest.meaning.rows
@@ -289,7 +290,7 @@ class _Cells(_Nodes):
         return similar, dissimilar
 
     def cut(self, node: int) -> str:
-        """The condition under which a pair goes to the better part, or the number of nodes that decide it."""
+        """The condition under which a pair goes to the better part, or the number of splits that decide it."""
         if not (children := self.children(node)):
             return ""
         forest, ranks, first = self.forest, ranks_of(self.forest), self.start + node
@@ -304,7 +305,7 @@ class _Cells(_Nodes):
             return f"{self.features[column]}\n{condition}"
         name = self.columns[column] if width == 1 else f"a sum of {width:,} columns"
         if len(inner) > 1:
-            return f"{len(inner):,} nodes, the first by\n{name}"
+            return f"by a tree of {len(inner):,} splits,\nthe first of {name}"
         if table.category_size is not None and table.category_size[first]:
             return f"{name}\n{_set_in_words(forest, first, holds)}"
         return f"{name} {'≤' if holds else '>'} {threshold}"

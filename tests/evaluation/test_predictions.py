@@ -240,6 +240,37 @@ def test_pairs_have_a_threshold_for_each_false_positive_rate(home: Path) -> None
         judge("p.csv", None, label="kind", fpr=[0.05])
 
 
+@pytest.mark.parametrize("words", [("no", "yes"), ("False", "True"), ("-1", "1")])
+def test_pairs_are_judged_by_a_table_that_calls_them_similar(words: tuple[str, str], home: Path) -> None:
+    del home
+    answers, truth = measured_tables()
+    answers.to_csv("pairs.csv", index=False)
+    is_near = truth["apart"].to_numpy() < truth["apart"].median()
+    links = truth.assign(same=np.array(words)[is_near.astype(int)])
+    links = pd.concat([links, links.iloc[:5]])  # a row that occurs twice counts twice
+    links.to_csv("links.csv", index=False)
+    asked = {frozenset(pair): far for *pair, far in answers.itertuples(index=False)}
+    distance = np.array([asked[frozenset(pair)] for pair in zip(links["i"], links["j"], strict=True)])
+    known = {"label": "same", "pairs": ["i,j"]}
+    found = judge("pairs.csv", "links.csv", **known, fpr=[0.1])  # type: ignore[arg-type]
+    [area] = found.measures
+    similar = (links["same"] == words[1]).to_numpy()
+    assert area.value == pytest.approx(roc_auc_score(similar, -distance))
+    assert (area.low or 1.0) < area.value < (area.high or 0.0)
+    assert found.n_rows == len(links)
+    [point] = found.roc
+    assert (distance <= (point.threshold or 0.0))[~similar].mean() == pytest.approx(point.fpr)
+    links[:-9].to_csv("some.csv", index=False)
+    with pytest.warns(DistforestWarning, match=naming("some.csv", f"4 of {len(answers)}", "'same'")):
+        judge("pairs.csv", "some.csv", **known)  # type: ignore[arg-type]
+    links.replace(words[1], "unlike").replace(words[0], "alike").to_csv("alike.csv", index=False)
+    with pytest.raises(InputError, match=naming("alike.csv", "'alike'", "'unlike'")):
+        judge("pairs.csv", "alike.csv", **known)  # type: ignore[arg-type]
+    links.assign(i="x" + links["i"]).to_csv("others.csv", index=False)
+    with pytest.raises(InputError, match=naming("others.csv", "pairs.csv", "'same'", "'xn")):
+        judge("pairs.csv", "others.csv", **known)  # type: ignore[arg-type]
+
+
 def test_what_does_not_fit_is_refused_or_told(home: Path) -> None:
     pd.DataFrame({"a": [1, 2]}).to_csv("strange.csv", index=False)
     pd.DataFrame({"kind": TRUE[:9]}).to_csv("few.csv", index=False)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_iris, load_wine
 
 import distforest.pictures as displays
 from distforest import (
@@ -14,11 +14,13 @@ from distforest import (
     SimForestRegressor,
     TreeRank,
     URerF,
+    load,
     tune,
 )
 from distforest.errors import InputError
 from distforest.evaluation.roc import roc_of_distances
 from distforest.forest.forest import Forest
+from distforest.pictures.importances import importances_of
 from distforest.sources.arrays import write_array
 from tests.messages import naming
 from tests.pictures.test_charts import drawn_on, overlapping
@@ -210,6 +212,21 @@ def test_distances_and_maps_are_those_of_the_forest(forests, wines, tmp_path):
     assert many.ax_.get_legend().get_title().get_text() == "and 5 more"
     one = displays.MapDisplay.from_predictions(None, [[0.0]])
     assert one.places.tolist() == [[0.0, 0.0]]
+    flat = displays.MapDisplay.from_predictions(None, np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0))))
+    assert (flat.ax_.get_xlabel(), flat.ax_.get_ylabel()) == (
+        "first principal coordinate (100% of variance)",
+        "second principal coordinate (0% of variance)",
+    )
+
+
+def test_a_loaded_forest_with_further_columns_knows_its_features(tmp_path):
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    for kind in (RFD(2, random_state=0), TreeRank(2, n_pairs=500, random_state=0)):
+        forest = kind.set_params(pair_columns=["euclidean"]).fit(X, y)
+        forest.save(tmp_path / f"{type(kind).__name__}.zarr")
+        loaded = load(tmp_path / f"{type(kind).__name__}.zarr")
+        assert importances_of(loaded).names == importances_of(forest).names
+        assert loaded.explain(forest.extended(X[:1]), forest.extended(X[1:2])).columns[0] == "|d sepal length (cm)|"
 
 
 def test_proximities_are_drawn_by_cluster(forests, wines):

@@ -35,7 +35,7 @@ from tests.service.fake_service import JOB, SUCCEEDED
 
 OFFLINE = Path(__file__).parents[2] / ".ci" / "offline.py"
 HOSTILE = "<script>alert(1)</script>\"'&"
-FRAME = ["Data", "Parameters", "Run", "Error out of bag"]
+FRAME = ["Data", "Parameters", "Run"]
 END = ["Importances", "Depths of leaves", "Sizes of leaves", "Proximity by cluster", "Grow it again"]
 ROC_OF = {True: "ROC of pairs out of bag", False: "ROC of the training pairs"}
 
@@ -96,7 +96,9 @@ def test_a_report_has_all_its_sections(home, tmp_path, name, truth):
     assert found["n_bytes"] == len(page.encode())
     assert manifest["digest"] in page
     roc = [ROC_OF[truth]] if truth or name == "treerank" else []
-    assert headings(page) == [*FRAME, *roc, *END]
+    error = ["Error out of bag"] if truth or name == "smerf" else []  # which the fit of this one has recorded
+    assert headings(page) == [*FRAME, *error, *roc, *END]
+    assert ("recorded no error out of bag" in page, "<code>--truth</code>" in page) == (not error, not truth)
     text = unescape(page)
     for key, value in manifest["meaning"]["params"].items():
         assert f"<dt>{key}</dt><dd>{value!r}</dd>" in text
@@ -159,6 +161,7 @@ def test_costs_of_similarities_are_told(home):
     paid = forest.provenance["similarity"]["evaluations"]
     assert f"<dd>{paid:,} pairs paid for</dd>" in page
     assert "not routed" in page
+    assert "oob_score=True" in page  # a name is written as it is
     assert "similarity=Lazy(...)" in page
 
 

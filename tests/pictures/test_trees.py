@@ -104,7 +104,7 @@ def test_a_small_tree_is_told_by_its_number_of_nodes(points, links):
     column = int(forest.forest_.table.columns[0])
     assert n_nodes >= 2
     first = [f"|d {name}|" for name in SHORT][column] if column < 3 else f"mean({SHORT[column - 3]})"
-    assert root.cut == f"{n_nodes} nodes, the first by\n{first}"
+    assert root.cut == f"by a tree of {n_nodes} splits,\nthe first of {first}"
 
 
 def test_a_linear_cut_and_further_columns_are_named(points, links):

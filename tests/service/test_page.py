@@ -280,7 +280,7 @@ def test_a_service_that_has_failed_says_so_on_every_page(served: Served, service
 
 
 def test_a_job(served: Served, service: PlayedService) -> None:
-    service.commit("smerf-1", 8, 15)
+    service.commit("smerf-1", 8, 15, seconds=1.6)
     service.happen("smerf-1", "lost", "worker tcp://x was lost", worker="tcp://x")
     document = Document(served.ask("/distforest/jobs/smerf-1"))
     for said in ("20 % 8 of 40 trees growing trees 120 trees a minute 16.00 s left", "/data/x.forest.zarr"):
@@ -288,9 +288,10 @@ def test_a_job(served: Served, service: PlayedService) -> None:
     assert [a["data-key"] for a in document.found("li")] == ["4", "3", "1"]
     assert "trees 8 to 15 are committed and 1 commit before" in document.text
     assert [a["class"] for a in document.found("li")] == ["loud", "", ""]
-    assert len(document.found("svg")) == 2
-    assert len(document.found("rect")) == 2 * 16
-    assert "tree 15: 100.00 ms" in document.text
+    assert "Peak memory of a worker 70.0 MiB" in document.text  # of all tasks, without bars
+    assert len(document.found("svg")) == 1
+    assert len(document.found("rect")) == 16
+    assert "tree 15: 200.00 ms" in document.text
 
 
 def test_a_long_job_tells_what_happened_last(served: Served, service: PlayedService) -> None:
@@ -326,9 +327,24 @@ def test_a_job_that_was_warned_of_something_says_so(served: Served, service: Pla
     assert "2 warnings" in Document(served.ask("/distforest/jobs")).text
 
 
+def test_words_of_code_are_marked_and_escaped(served: Served, service: PlayedService) -> None:
+    message = f"give `label`, not `{HOSTILE}`; one ` stays"
+    error = {"kind": "SpecError", "message": message}
+    service.change("smerf-1", state="FAILED", error=error, warnings=[message], ended=service.now())
+    for path, n_times in (("/distforest/jobs", 1), ("/distforest/jobs/smerf-1", 2)):
+        page = Document(served.ask(path))
+        assert (len(page.found("code")), len(page.found("img"))) == (2 * n_times, 0)
+        assert sum(word in ("label", HOSTILE) for word in page.words) == 2 * n_times
+        assert "`" in page.text.replace("``", "")
+
+
 # --- nothing of a job becomes a part of the page ----------------------------------------------------------
 
-printed = st.text(st.characters(blacklist_categories=("Cc", "Cs", "Zs", "Zl", "Zp")), min_size=1, max_size=40)
+printed = st.text(
+    st.characters(blacklist_categories=("Cc", "Cs", "Zs", "Zl", "Zp"), blacklist_characters="`"),
+    min_size=1,
+    max_size=40,
+)
 names = (printed | st.just(HOSTILE)).filter(lambda name: name not in (".", "..") and not name.endswith(".json"))
 
 

@@ -65,15 +65,13 @@ def test_a_job_is_watched_from_queued_to_done(served: Served, service: PlayedSer
     look_again(browser)
     browser.wait_for(FAR, say("0 % 0 of 16 trees growing trees"))
     for first in range(0, 16, 4):
-        service.commit(name, first, first + 3)
+        service.commit(name, first, first + 3, seconds=1.0 + first)
         service.change(name, done=first + 4, rate=5.0, remaining=(12 - first) / 5)
         look_again(browser)
         browser.wait_for(FAR, say(f"{first + 4} of 16 trees growing trees 300 trees a minute"))
         assert browser.run("return document.querySelector('progress').value") == first + 4
-        assert browser.run("return [...document.querySelectorAll('svg')].map(svg => svg.children.length)") == [
-            first + 4,
-            first + 4,
-        ]
+        n_bars = browser.run("return [...document.querySelectorAll('svg')].map(svg => svg.children.length)")
+        assert n_bars == ([first + 4] if first else [])  # trees of one task are alike, and so is all memory
     service.change(name, state="MERGING", phase="merge", done=1, total=2)
     look_again(browser)
     browser.wait_for(STATE, say("merging"))
@@ -221,7 +219,8 @@ def test_nothing_is_wider_than_the_screen(
 
 def test_what_is_drawn_has_words(served: Served, service: PlayedService, browser: Browser) -> None:
     service.put(job_of(state="RUNNING", phase="grow", done=8, total=40, started=service.now()))
-    service.commit("smerf-1", 0, 7)
+    service.commit("smerf-1", 0, 3)
+    service.commit("smerf-1", 4, 7, seconds=1.6)
     browser.resize(390, 844)  # where a row becomes a card, it still is a row of a table
     for path, roles in {
         "/distforest/jobs": {"table", "row", "columnheader", "rowheader", "cell", "progressbar"},

@@ -138,6 +138,14 @@ def test_trees_that_are_missing_leave_a_gap() -> None:
     ]
 
 
+def test_a_chart_of_values_that_are_alike_has_no_bars() -> None:
+    columns = ChartColumns(4)
+    columns.add(tree_event(0, 1, 1.0, 95))
+    columns.add(tree_event(2, 3, 3.0, 100))
+    seconds, memory = charts(columns.told())
+    assert (len(seconds.bars), memory.bars, memory.summary) == (4, [], "median 98 B, 95 B to 100 B")
+
+
 def test_a_chart_without_numbers_is_left_out() -> None:
     assert charts([]) == []
     columns = ChartColumns(2)

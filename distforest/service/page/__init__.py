@@ -18,10 +18,12 @@ from urllib.parse import quote
 
 from dask.utils import format_time
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from prometheus_client import CONTENT_TYPE_LATEST
 from tornado.web import RequestHandler
 
 from distforest.errors import ConflictError, DistforestError, InputError, JobError, NotFoundError
+from distforest.html_table import with_code
 from distforest.service.page import words
 from distforest.service.page.measured import Measurements, charts
 from distforest.service.registry import UNREADABLE, UnreadableError
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 _FOLDER = Path(__file__).parent
 _TEMPLATES = Environment(loader=PackageLoader(__name__), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
 _TEMPLATES.filters["quote"] = lambda name: quote(name, safe="")
+_TEMPLATES.filters["marked"] = lambda text: Markup(with_code(text))  # noqa: S704  (it escapes)
 _TEMPLATES.globals["words"] = words
 _FILES = {
     "style.css": "text/css; charset=utf-8",

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 N_BINS = 120
 """Most columns of a chart; neighbouring trees share a column if there are more trees."""
+ALIKE = 0.9
+"""The least value of a chart, as a share of the greatest, from which its bars would look alike."""
+
 N_AT_ONCE, N_LATEST = 1000, 200
 """Events that are read at once, and that a page shows."""
 
@@ -63,7 +66,10 @@ class ChartColumns:
 
 
 class Chart(NamedTuple):
-    """A chart of trees: a title, a summary, the largest value in words, and of each column its share and its words."""
+    """A chart of trees: a title, a summary, the largest value in words, and of each column its share and its words.
+
+    Of columns that differ by a tenth at most, the summary says it all, and there are no bars.
+    """
 
     title: str
     summary: str
@@ -81,9 +87,9 @@ def charts(columns: Sequence[ChartColumn]) -> list[Chart]:
         values = [getattr(column, name) for column in columns]
         if any(values):
             least, middle, most = (written(value) for value in (min(values), median(values), max(values)))
-            summary = f"median {middle}" if least == most else f"median {middle}, {least} to {most}"
+            summary = f"median {middle}, {least} to {most}" if least != most else most
             bars = [(trees, value / max(values), written(value)) for trees, value in zip(columns, values, strict=True)]
-            found.append(Chart(title, summary, most, bars))
+            found.append(Chart(title, summary, most, bars if min(values) < ALIKE * max(values) else []))
     return found
 
 

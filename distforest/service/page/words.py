@@ -135,7 +135,7 @@ def ago(moment: float) -> str:
     >>> ago(time.time() - 7300)
     '2 hours ago'
     """
-    return format_time_ago(datetime.fromtimestamp(moment))  # of this place, as Dask takes it
+    return format_time_ago(datetime.fromtimestamp(moment)).lower()  # of this place, as Dask takes it
 
 
 def facts_of_job(job: JobState) -> Facts:
