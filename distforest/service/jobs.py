@@ -425,7 +425,7 @@ class JobService:
                 raise JobError(f"{there}, as many as may be (--max-jobs); try again later")
             first = first_state(name, wanted, time.time())
             job = Job({**first, "service": self.lease.id, "submission": submission, "owner": owner}, self.meters)
-            job.note("submitted", "the job is taken in")
+            job.note("submitted", "the job is accepted")
             await asyncio.to_thread(self.registry.take_in, job.state, wanted.to_json())
             self.jobs[name] = job
             self._queued.set()

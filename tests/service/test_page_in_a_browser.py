@@ -50,7 +50,7 @@ def say(text: str) -> object:
 
 def test_a_job_is_watched_from_queued_to_done(served: Served, service: PlayedService, browser: Browser) -> None:
     name = service.put(job_of(n_trees=16))
-    service.happen(name, "submitted", "the job is taken in")
+    service.happen(name, "submitted", "the job is accepted")
     browser.open(served.url("/distforest/jobs"))
     browser.wait_for("tbody tr", say("smerf-1 fit, smerf queued"))
     browser.run("document.querySelector('tbody a').click()")

@@ -73,7 +73,7 @@ def root(tmp_path):
     held = Registry(path)
     held.create(ID, "{}", {**JOB, "service": "gone"})
     held.create("done", "{}", {**SUCCEEDED, "id": "done", "submitted": 1.0})
-    held.note(ID, [{"n": 1, "time": 1795309320.0, "event": "submitted", "message": "the job is taken in"}])
+    held.note(ID, [{"n": 1, "time": 1795309320.0, "event": "submitted", "message": "the job is accepted"}])
     return path
 
 
@@ -85,7 +85,7 @@ def test_a_job_root_is_read_alone(root):
     code, out, _ = run("status", ID, "--job-root", root)
     assert code == 0
     assert lines_of(out)["state"].startswith("INTERRUPTED, was RUNNING")
-    assert run("logs", ID, "--job-root", root)[1] == "2026-11-22 01:02:00 UTC  the job is taken in\n"
+    assert run("logs", ID, "--job-root", root)[1] == "2026-11-22 01:02:00 UTC  the job is accepted\n"
     assert run("wait", "done", "--job-root", root)[0] == 0
     assert run("wait", ID, "--job-root", root)[0] == 6
     for command in ("status", "logs", "wait"):
