@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from distforest.forest.missing import ALL_OBSERVED
 from distforest.growth.cuts.category_orders import Tally, number_categories, rank_by_means, tally_for, write_ranks
-from distforest.growth.cuts.scan import scan_keys
+from distforest.growth.cuts.ordering import OrderRoom
+from distforest.growth.cuts.scan import Tallies, scan_keys, tallies_for
 from distforest.growth.cuts.two_classes import TwoSums, fill_missing
 from distforest.jit import borrowing, kernel
 from distforest.sources.point_pairs import PAIRED, ColumnReading, read_column
@@ -30,10 +31,15 @@ if TYPE_CHECKING:
     from distforest.growth.cuts.search import Limits
     from distforest.growth.cuts.two_classes import OpenNode, TwoClasses
     from distforest.growth.grower import Windows
+    from distforest.growth.pairs.bins import PairBins
     from distforest.sources.kernels import Present
     from distforest.sources.point_pairs import PairColumns, PairReading, PointPairs
 
     Codes = NDArray[np.uint8]
+
+
+CODED_PAIRS = 128
+"""Number of pairs that are coded together: their codes stay in the processor's cache."""
 
 
 class NodePairs(NamedTuple):
@@ -145,6 +151,39 @@ class CategoryRoom(NamedTuple):
         most = min(n_codes, longest) + 1
         tally, held = tally_for(n_codes, longest, 1), np.empty((most, 2), np.int32)
         return cls(tally, np.empty(longest), held, np.empty(most, np.int64))
+
+
+class SearchRoom(NamedTuple):
+    """Room for a search, as long as the longest node."""
+
+    every: NodePairs  # all pairs of a node
+    sums: Int32s  # the weight of the two classes in each of them, as groups of the scan, and at last of missing pairs
+    words: NDArray[np.uint64]  # a word of `Present` for each pair: the features that both points have
+    places: Int32s  # numbers of the pairs that do not lack a column
+    numbers: Int32s  # 0, 1, ..., the numbers of all pairs
+    coded: Codes  # the codes of a block of pairs, shape (`CODED_PAIRS`,)
+    filled: Int32s  # a histogram for each candidate, empty between two nodes
+    bins: HistogramRoom
+    tallies: Tallies
+    categories: CategoryRoom | None  # room for categories, if there are any
+    # some, values, orders: ``sums`` of the pairs that do not lack a column, its values, and their order; or of both
+    # ends of all pairs
+    some: Int32s
+    values: Floats
+    orders: OrderRoom
+
+    @classmethod
+    def of(
+        cls, longest: int, width: int, bins: PairBins, has_ends: bool, categories: CategoryRoom | None
+    ) -> SearchRoom:
+        """Allocate room for nodes of up to ``longest`` pairs and windows of ``width`` candidates."""
+        left, right, weights, places = np.empty((4, longest), np.int32)
+        every, n_bins = NodePairs(left, right, np.empty(longest, np.uint8), weights), bins.edges.shape[1]
+        sums, words, numbers = np.empty((longest + 1, 2), np.int32), np.empty(longest, np.uint64), np.arange(longest)
+        coded, filled = np.empty(CODED_PAIRS, np.uint8), np.zeros((width, n_bins + 2, 2), np.int32)
+        scanned, n = (HistogramRoom.of(n_bins), tallies_for(2), categories), (2 if has_ends else 1) * (longest + 1)
+        ordered = np.empty((n, 2), np.int32), np.empty(n), OrderRoom.of(n)
+        return cls(every, sums, words, places, numbers.astype(np.int32), coded, filled, *scanned, *ordered)
 
 
 @borrowing

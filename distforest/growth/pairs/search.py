@@ -10,21 +10,22 @@ A pair is missing in a column of which either point lacks the value. The last bi
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.growth.cuts.ordering import OrderRoom, order_values
-from distforest.growth.cuts.scan import Cuts, Tallies, scan_keys, tallies_for
+from distforest.growth.cuts.ordering import order_values
+from distforest.growth.cuts.scan import Cuts, scan_keys
 from distforest.growth.cuts.two_classes import OpenNode, TwoClasses, TwoSums, fill_missing, most_of_node, tally_node
 from distforest.growth.grower import Windows
 from distforest.growth.pairs.bins import PairBins, code_of
 from distforest.growth.pairs.histograms import (
+    CODED_PAIRS,
     CategoryRoom,
-    HistogramRoom,
     NodePairs,
     PairLevel,
+    SearchRoom,
     cut_bins,
     cut_if_sets,
     holds_pairs,
@@ -42,9 +43,6 @@ if TYPE_CHECKING:
 
     Codes = NDArray[np.uint8]
     Bools = NDArray[np.bool_]
-
-CODED_PAIRS = 128
-"""Number of pairs that are coded together: their codes stay in the processor's cache."""
 
 CUT_AT_ANY_VALUE = 32
 """Largest number of pairs of a node that is cut at any value instead of at the edges of bins."""
@@ -95,42 +93,6 @@ class PairSearch:
         read_chosen(level, cuts, values)
         rank_chosen(level, cuts.candidate, categories, values)
         return cuts, values
-
-
-class SearchRoom(NamedTuple):
-    """Room for a search, as long as the longest node."""
-
-    every: NodePairs  # all pairs of a node
-    sums: Int32s  # the weight of the two classes in each of them, as groups of the scan, and at last of missing pairs
-    words: NDArray[np.uint64]  # a word of `Present` for each pair: the features that both points have
-    places: Int32s  # numbers of the pairs that do not lack a column
-    numbers: Int32s  # 0, 1, ..., the numbers of all pairs
-    coded: Codes  # the codes of a block of pairs, shape (`CODED_PAIRS`,)
-    filled: Int32s  # a histogram for each candidate, empty between two nodes
-    bins: HistogramRoom
-    tallies: Tallies
-    categories: CategoryRoom | None  # room for categories, if there are any
-    # some, values, orders: ``sums`` of the pairs that do not lack a column, its values, and their order; or of both
-    # ends of all pairs
-    some: Int32s
-    values: Floats
-    orders: OrderRoom
-
-    @classmethod
-    def of(
-        cls, longest: int, width: int, bins: PairBins, has_ends: bool, categories: CategoryRoom | None
-    ) -> SearchRoom:
-        """Allocate room for nodes of up to ``longest`` pairs and windows of ``width`` candidates."""
-        left, right, weights, places = np.empty((4, longest), np.int32)
-        every, n_bins = NodePairs(left, right, np.empty(longest, np.uint8), weights), bins.edges.shape[1]
-        sums, words, numbers = np.empty((longest + 1, 2), np.int32), np.empty(longest, np.uint64), np.arange(longest)
-        coded, filled = np.empty(CODED_PAIRS, np.uint8), np.zeros((width, n_bins + 2, 2), np.int32)
-        scanned, n = (
-            (HistogramRoom.of(n_bins), tallies_for(2), categories),
-            2 * longest + 2 if has_ends else longest + 1,
-        )
-        ordered = np.empty((n, 2), np.int32), np.empty(n), OrderRoom.of(n)
-        return cls(every, sums, words, places, numbers.astype(np.int32), coded, filled, *scanned, *ordered)
 
 
 @kernel

@@ -26,14 +26,12 @@ from distforest.growth.cuts.ordering import order_values
 from distforest.growth.cuts.scan import Cuts, scan_keys
 from distforest.growth.cuts.two_classes import OpenNode, TwoSums, fill_missing
 from distforest.growth.pairs.bins import PairBins, code_of
-from distforest.growth.pairs.histograms import NodePairs, PairLevel
+from distforest.growth.pairs.histograms import NodePairs, PairLevel, SearchRoom
 from distforest.jit import borrowing, kernel
 from distforest.sources.point_pairs import OF_NUMBERS, PAIRED, ColumnReading, PairColumns
 from distforest.sources.source import Float32s, Floats, Int32s
 
 if TYPE_CHECKING:
-    from distforest.growth.pairs.search import SearchRoom
-
     Codes = NDArray[np.uint8]
 
 
