@@ -79,6 +79,7 @@ class RFD(OnPairs):
     balance: str = "points"
     voting: str = "majority"
     max_features: float | str | None = "sqrt"
+    criterion: str | None = None
     max_bins: int | None = 256
     min_samples_split: int = 2
     min_samples_leaf: int = 5

@@ -436,6 +436,11 @@ RFD_PARAMETERS = (
         words=VOTINGS,
     ),
     replace(_MAX_FEATURES, text=_OF_COLUMNS),
+    replace(
+        CRITERION,
+        text="what splits lower: the entropy of the two kinds of pairs; None: Gini impurity",
+        words=("entropy", None),
+    ),
     _MAX_BINS,
     Parameter("min_samples_leaf", 5, "least in-bag weight of each side of a split", integer=_COUNT),
     *with_defaults(FOREST_PARAMETERS),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
+from sklearn.tree import DecisionTreeClassifier
 
 from distforest.errors import InputError
 from distforest.forest.forest import Forest
@@ -191,6 +192,22 @@ def test_a_table_of_the_columns_has_the_same_trees_bit_for_bit(position: bool, w
     assert len(arrays["left"]) > 60
     for name in NODE_ARRAYS:
         assert arrays[name].tobytes() == expected.arrays()[name].tobytes(), name
+
+
+def test_by_entropy_trees_are_those_of_scikit_learn() -> None:
+    X, labels = points(60)
+    params = {"criterion": "entropy", "max_features": 1.0, "max_bins": None, "max_depth": 3, "n_estimators": 1}
+    bound = bound_to(data_of(X, labels), n_constraints=300, **params)
+    sample = bound.sampling.sample(bound.meaning.seed, 0)
+    pairs = bound.points.of_pairs(*np.ascontiguousarray(sample.pairs.T))
+    table = pairs.block(np.arange(pairs.shape[0], dtype=np.int32), np.arange(pairs.shape[1], dtype=np.int32))
+    peer = DecisionTreeClassifier(criterion="entropy", max_depth=3).fit(table, sample.codes, sample.weights).tree_
+    arrays = bound.grow(np.arange(1))
+    own = arrays["class_counts"][arrays["left"] < 0].astype(np.float64)
+    shares = own / own.sum(axis=1, keepdims=True)
+    bits = -(own * np.log2(np.where(shares > 0, shares, 1.0))).sum()
+    expected = (peer.weighted_n_node_samples * peer.impurity)[peer.children_left < 0].sum()
+    np.testing.assert_allclose(bits, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("width", [1, 3])

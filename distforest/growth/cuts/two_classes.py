@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from distforest.forest.frontier import Frontier, Nodes
 from distforest.growth.cuts.criteria import Steady
+from distforest.growth.cuts.entropy import LOG_ROUNDING, rel_entr
 from distforest.growth.cuts.scan import (
     ALL_ROWS,
     GAIN_ROUNDING,
@@ -35,7 +36,7 @@ from distforest.growth.cuts.scan import (
     rows_as_groups,
     sides_of,
 )
-from distforest.jit import borrowing
+from distforest.jit import borrowing, dispatched
 from distforest.sources.source import Floats, Int32s, Ints
 
 if TYPE_CHECKING:
@@ -61,10 +62,24 @@ class CostedGini(NamedTuple):
     costs: tuple[float, float]
 
 
+class CostedEntropy(NamedTuple):
+    """m H(S) = -m_0 log(m_0 / m) - m_1 log(m_1 / m) of the masses of two classes, ``n_sums``, with their costs."""
+
+    n_sums: int
+    costs: tuple[float, float]
+
+
+CostedImpurity = CostedGini | CostedEntropy
+"""What judges the two sides of a cut of two classes."""
+
+PLAIN = CostedGini(2, (1.0, 1.0))
+"""Gini impurity of classes that cost the same."""
+
+
 class OpenNode(NamedTuple):
     """What judges the cuts of one node: its impurity, all its rows, tallied, and the rules of a scan."""
 
-    impurity: CostedGini
+    impurity: CostedImpurity
     tallies: Tallies
     rules: tuple[int, bool]
 
@@ -79,11 +94,14 @@ class TwoClasses(Steady):
         Class of each row, 0 or 1, shape (n_rows,), uint8.
     costs
         Cost of each class in each tree of the frontier, shape (n_trees, 2).
+    impurity
+        What splits lower; its own costs are not read.
     """
 
     codes: Codes
     costs: Floats
     unit: float = 1.0
+    impurity: CostedImpurity = PLAIN
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether a node holds both classes."""
@@ -102,8 +120,8 @@ class TwoClasses(Steady):
         for node, costs in enumerate(self.costs[frontier.tree].tolist()):
             own, of_node = frontier.slice(node, node + 1), Cuts._make(part[node : node + 1] for part in cuts)
             of_rows = np.ascontiguousarray(values[:, slice(*frontier.starts[node : node + 2])])
-            impurity = CostedGini(2, tuple(costs))
-            cut_rows(own.nodes, of_rows, self.codes, impurity, (max(1, min_leaf), True), of_node)
+            impurity, rules = self.impurity._replace(costs=tuple(costs)), (max(1, min_leaf), True)
+            cut_rows(own.nodes, of_rows, self.codes, impurity, rules, of_node)
         return cuts
 
 
@@ -127,15 +145,21 @@ def count_classes(nodes: Nodes, codes: Codes, counts: Ints) -> None:
         counts[node, 1] += of_one
 
 
+@dispatched
+def with_costs(impurity: CostedImpurity, costs: Floats) -> CostedImpurity:
+    """The impurity with other costs of the classes, shape (2,)."""
+    raise NotImplementedError
+
+
 @borrowing
-def tally_node(counts: Ints, costs: Floats, tallies: Tallies) -> CostedGini:
+def tally_node(impurity: CostedImpurity, counts: Ints, costs: Floats, tallies: Tallies) -> CostedImpurity:
     """Tally all rows of a node, whose classes are counted; returns its impurity.
 
     Its counts and costs are those of the classes, shapes (2,).
     """
     of_0, of_1 = counts[0], counts[1]
     tallies.weights[ALL_ROWS], tallies.sums[ALL_ROWS, 0], tallies.sums[ALL_ROWS, 1] = of_0 + of_1, of_0, of_1
-    return CostedGini(tallies.sums.shape[1], (costs[0], costs[1]))
+    return with_costs(impurity, costs)
 
 
 @borrowing
@@ -179,6 +203,16 @@ def _(groups: TwoSums, n_left: np.int64, n_right: np.int64, left: Ints, right: I
     return Sides(n_left, n_right, left[1], np.int64(0), right[1], np.int64(0))
 
 
+@with_costs.of(CostedGini)
+def _(impurity: CostedGini, costs: Floats) -> CostedGini:
+    return CostedGini(impurity.n_sums, (costs[0], costs[1]))
+
+
+@with_costs.of(CostedEntropy)
+def _(impurity: CostedEntropy, costs: Floats) -> CostedEntropy:
+    return CostedEntropy(impurity.n_sums, (costs[0], costs[1]))
+
+
 @largest_gain.of(CostedGini)
 def _(impurity: CostedGini, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
     of_1 = sides.m_left + sides.m_right
@@ -212,3 +246,28 @@ def _(impurity: CostedGini, rows: Int32s, weights: Int32s, truth: Codes, groups:
     for r in range(rows.shape[0]):
         groups.sums[r, 0], groups.sums[r, 1] = 0, 0
         groups.sums[r, truth[rows[r]]] = weights[r]
+
+
+for function in (groups_for, rows_as_groups, may_gain):
+    function.share(CostedGini, CostedEntropy)
+
+
+@borrowing
+def disorder(m_0: float, m_1: float) -> float:
+    """M H of two masses."""
+    return -rel_entr(m_0, m_0 + m_1) - rel_entr(m_1, m_0 + m_1)
+
+
+@largest_gain.of(CostedEntropy)
+def _(impurity: CostedEntropy, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
+    of_1 = sides.m_left + sides.m_right
+    return disorder(impurity.costs[0] * (sides.n_left + sides.n_right - of_1), impurity.costs[1] * of_1)
+
+
+@gain_of.of(CostedEntropy)
+def _(impurity: CostedEntropy, most: float, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
+    left_0, left_1 = impurity.costs[0] * (sides.n_left - sides.m_left), impurity.costs[1] * sides.m_left
+    right_0, right_1 = impurity.costs[0] * (sides.n_right - sides.m_right), impurity.costs[1] * sides.m_right
+    inside = disorder(left_0, left_1) + disorder(right_0, right_1)
+    rounding = GAIN_ROUNDING * (most + inside) + LOG_ROUNDING * (left_0 + left_1 + right_0 + right_1)
+    return most - inside if most - inside > rounding else 0.0

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from distforest.forest.frontier import Nodes
     from distforest.growth.cuts.scan import Cuts
     from distforest.growth.cuts.search import Limits
-    from distforest.growth.cuts.two_classes import OpenNode, TwoClasses
+    from distforest.growth.cuts.two_classes import CostedImpurity, OpenNode, TwoClasses
     from distforest.growth.grower import Windows
     from distforest.growth.pairs.bins import PairBins
     from distforest.sources.kernels import Present
@@ -66,6 +66,7 @@ class PairLevel(NamedTuple):
     counts: Ints
     costs: Floats
     min_leaf: int  # least weight of a side, at least 1
+    impurity: CostedImpurity  # what judges cuts, without the costs of a node
 
     @classmethod
     def of(
@@ -76,7 +77,7 @@ class PairLevel(NamedTuple):
         columns = projections.columns.reshape(frontier.n_nodes, projections.width)
         of_pairs = frontier.nodes, columns, criterion.codes, source.reading, source.observed, squares
         counts, costs = criterion.counts(frontier), criterion.costs[frontier.tree]
-        return cls(*of_pairs, counts, costs, max(1, limits.min_samples_leaf))
+        return cls(*of_pairs, counts, costs, max(1, limits.min_samples_leaf), criterion.impurity)
 
 
 class HistogramRoom(NamedTuple):

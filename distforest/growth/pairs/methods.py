@@ -14,7 +14,7 @@ from distforest.errors import InputError
 from distforest.forest.leaf_kinds import KeepsRanks, KeepsVotes, LeafKind
 from distforest.forest.missing import LEARNED
 from distforest.growth.cuts.search import Limits
-from distforest.growth.cuts.two_classes import TwoClasses
+from distforest.growth.cuts.two_classes import PLAIN, CostedEntropy, TwoClasses
 from distforest.growth.draws.columns import Axis
 from distforest.growth.grower import Growth
 from distforest.growth.pairs.bins import PairBins
@@ -242,4 +242,5 @@ def rfd(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -
     """Bind RFD to data; ``width_of`` says how many of n columns a node tries."""
     points, sampling = drawn_points(data), weighed(data, lambda some: given_pairs(some, params, seed))
     growth = growth_of(points, sampling, Limits(**limits_among(params)), params, seed, width_of)
-    return OverPairs(points, sampling, Classifiers(growth), KeepsVotes(params["voting"]))
+    impurity = CostedEntropy(*PLAIN) if params.get("criterion") == "entropy" else PLAIN
+    return OverPairs(points, sampling, Classifiers(growth, impurity), KeepsVotes(params["voting"]))

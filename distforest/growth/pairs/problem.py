@@ -22,7 +22,7 @@ from distforest.forest.forest import Forest, Meaning, arrays_of_points
 from distforest.forest.frontier import Frontier
 from distforest.forest.pairs.pair_scores import tallied
 from distforest.forest.table import NodeTable
-from distforest.growth.cuts.two_classes import TwoClasses
+from distforest.growth.cuts.two_classes import PLAIN, CostedImpurity, TwoClasses
 from distforest.growth.grower import Growth
 from distforest.growth.pairs.sampling import PairSampling
 from distforest.growth.pairs.sparse_search import growth_over
@@ -58,12 +58,13 @@ class Classifiers:
     """Trees that separate must-link from cannot-link pairs (RFD, section 2.3)."""
 
     growth: Growth
+    impurity: CostedImpurity = PLAIN
 
     def grow(
         self, trees: Ints, pairs: PointPairs | SparsePairs, codes: NDArray[np.uint8], roots: Frontier
     ) -> tuple[NodeTable, dict[str, np.ndarray]]:
         """Grow the trees; also return the weight of each class in each node, which is counted level by level."""
-        criterion = TwoClasses(codes, np.ones((len(trees), 2)))
+        criterion = TwoClasses(codes, np.ones((len(trees), 2)), impurity=self.impurity)
         growth, levels = growth_over(self.growth, pairs, criterion), list[tuple[Ints, Ints]]()
         table = growth.grow_from(trees, roots, lambda level: levels.append((level.tree, criterion.counts(level))))
         by_level = np.concatenate([counts for _, counts in levels])

@@ -105,7 +105,7 @@ def cut_pairs(level: PairLevel, few: Bools, width: int, bins: PairBins, room: Se
     n_candidates = level.columns.shape[1]
     for node in range(few.shape[0]):
         gather_pairs(node, level, room)
-        impurity = tally_node(level.counts[node], level.costs[node], room.tallies)
+        impurity = tally_node(level.impurity, level.counts[node], level.costs[node], room.tallies)
         of_node = OpenNode(impurity, room.tallies, (level.min_leaf, True))
         for first in range(0, n_candidates, width):
             last = min(first + width, n_candidates)

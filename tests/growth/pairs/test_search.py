@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from distforest.forest.frontier import Frontier
 from distforest.growth.cuts.scan import NO_CUT, Cuts, Sides, gain_of, largest_gain
 from distforest.growth.cuts.search import Limits, project_and_cut
-from distforest.growth.cuts.two_classes import CostedGini, TwoClasses
+from distforest.growth.cuts.two_classes import PLAIN, CostedEntropy, CostedGini, CostedImpurity, TwoClasses
 from distforest.growth.pairs.bins import PairBins
 from distforest.growth.pairs.search import CUT_AT_ANY_VALUE, PairSearch
 from distforest.sources.point_pairs import FAMILIES, PairColumns, PointPairs
@@ -101,11 +102,34 @@ def test_a_node_is_cut_as_the_formulas_say(level: Level) -> None:
         assert picked[own].tolist() == level.table[level.rows[f], level.columns[f, expected.column]].tolist()
 
 
+def entropy(codes: np.ndarray, weights: np.ndarray, costs: tuple[float, float]) -> float:
+    """m H = -sum_s m_s log(m_s / m) of the masses m_s = c_s n_s."""
+    masses = [cost * float(weights[codes == s].sum()) for s, cost in enumerate(costs)]
+    return -sum(m * math.log(m / sum(masses)) for m in masses if m > 0.0)
+
+
+@settings(max_examples=tries(60))
+@given(levels())
+def test_the_best_cut_gains_most_entropy(level: Level) -> None:
+    criterion = replace(level.criterion, impurity=CostedEntropy(*PLAIN))
+    cuts, _ = PairSearch(None)(level.pairs, criterion, level.frontier, level.projections, level.limits)
+    for f in range(len(level.rows)):
+        values, codes, weights, costs = level.node(f)
+        best = 0.0
+        for column in values.T:
+            for threshold in np.unique(column)[:-1]:
+                left = column <= threshold
+                if min(weights[left].sum(), weights[~left].sum()) >= max(1, level.min_leaf):
+                    sides = sum(entropy(codes[side], weights[side], costs) for side in (left, ~left))
+                    best = max(best, entropy(codes, weights, costs) - sides)
+        np.testing.assert_allclose(cuts.gain[f].clip(0), best, rtol=1e-9, atol=1e-9)
+
+
 @settings(max_examples=tries(40))
-@given(levels(70))
-def test_the_fused_search_is_that_of_projected_columns(level: Level) -> None:
+@given(levels(70), st.sampled_from([PLAIN, CostedEntropy(*PLAIN)]))
+def test_the_fused_search_is_that_of_projected_columns(level: Level, impurity: CostedImpurity) -> None:
     """All values are ordered: the same cuts and the same values, bit for bit."""
-    asked = (level.pairs, level.criterion, level.frontier, level.projections, level.limits)
+    asked = (level.pairs, replace(level.criterion, impurity=impurity), level.frontier, level.projections, level.limits)
     (found, picked), (expected, values) = PairSearch(None)(*asked), project_and_cut(*asked)
     for own, other in zip(found, expected, strict=True):
         assert own.tobytes() == other.tobytes()
