@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from distforest.forest.frontier import LEFT, RIGHT, STAY, Nodes, longest_of
 from distforest.forest.missing import ALL_OBSERVED
 from distforest.growth.cuts.ordering import order_values
-from distforest.jit import borrowing, dispatched, dispatched_maker, kernel
+from distforest.jit import borrowing, dispatched, dispatched_maker, inlined, kernel
 from distforest.sources.source import Floats, Int32s, Ints
 
 
@@ -429,7 +429,7 @@ def start_with(missing: int, groups: RowGroups, tallies: Tallies) -> Sides:
     return sides_of(groups, n_left, n_right, left, right)
 
 
-@borrowing
+@inlined
 def scan(
     node: int,
     candidate: int,
@@ -475,7 +475,7 @@ def scan(
     note_missing(node, at_start, missing, cuts)
 
 
-@borrowing
+@inlined
 def scan_keys(
     node: int,
     candidate: int,
