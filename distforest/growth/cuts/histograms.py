@@ -18,7 +18,6 @@ from distforest.growth.cuts.scan import (
     Cuts,
     add_row,
     bins_for,
-    clear_group,
     groups_for,
     scan_keys,
     tallies_for,

@@ -406,7 +406,7 @@ def read_alike(impurity: type, other: type) -> None:
 # --- the scan ---------------------------------------------------------------------------------------------------
 
 
-@borrowing
+@inlined
 def tally_up(groups: RowGroups, places: Ints, which: int, tallies: Tallies) -> None:
     """Tally some groups as ``which``."""
     tallies.weights[which] = 0
@@ -416,7 +416,7 @@ def tally_up(groups: RowGroups, places: Ints, which: int, tallies: Tallies) -> N
         tallies.weights[which] += add_group(groups, place, tallies.sums[which])
 
 
-@borrowing
+@inlined
 def start_with(missing: int, groups: RowGroups, tallies: Tallies) -> Sides:
     """Put all groups on the right, but those without a key on the side ``missing``; ``STAY`` leaves them out."""
     weights, sums = tallies

@@ -24,7 +24,7 @@ from distforest.growth.cuts.scan import (
     write_groups,
 )
 from distforest.growth.cuts.search import Limits, values_on
-from distforest.jit import borrowing, kernel
+from distforest.jit import borrowing, inlined, kernel
 from distforest.sources.source import Floats, Int32s, Ints, Projections
 from distforest.sources.sparse_features import (
     BothWays,
@@ -145,7 +145,7 @@ def cut_sums(
             scan_keys(node, k, sums.value, sums.order[:n], n, of_sums, impurity, tallies, rules, cuts)
 
 
-@borrowing
+@inlined
 def lay_groups(m: int, n_rows: int, of_rows: RowGroups, of_sums: RowGroups, sums: Sums, tallies: Tallies) -> int:
     """Copy the groups of the m rows of ``sums``, and write those of all others behind them; returns their number."""
     whole, others, weight = tallies.sums[ALL_ROWS], tallies.sums[ON_LEFT], tallies.weights[ALL_ROWS]

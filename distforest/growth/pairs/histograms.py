@@ -21,7 +21,7 @@ from distforest.growth.cuts.category_orders import Tally, number_categories, ran
 from distforest.growth.cuts.ordering import OrderRoom
 from distforest.growth.cuts.scan import Tallies, scan_keys, tallies_for
 from distforest.growth.cuts.two_classes import TwoSums, fill_missing
-from distforest.jit import borrowing, kernel
+from distforest.jit import borrowing, inlined, kernel
 from distforest.sources.point_pairs import PAIRED, ColumnReading, read_column
 from distforest.sources.source import Floats, Int32s, Ints
 
@@ -102,7 +102,7 @@ def held_bins(filled: Int32s, held: Ints) -> int:
     return n
 
 
-@borrowing
+@inlined
 def cut_bins(
     node: int,
     candidate: int,
