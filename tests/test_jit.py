@@ -23,7 +23,7 @@ from distforest.jit import COMPILE, Notice, borrowing, kernel
 ROOT = Path(__file__).parents[1] / "distforest"
 NUMBERS = {
     *("None", "int", "float", "bool", "np.int32", "np.int64", "np.uint32", "np.uint64"),
-    *("FixedPoint", "Line", "Side", "Sides", "Squares", "Start"),
+    *("CostedImpurity", "FixedPoint", "Line", "Side", "Sides", "Squares", "Start"),
 }
 """What a function may return that is no array; tuples with names hold numbers alone."""
 
@@ -35,7 +35,7 @@ def compiled_functions() -> dict[str, list[ast.FunctionDef]]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef):
                 for name in (own.id for own in node.decorator_list if isinstance(own, ast.Name)):
-                    found.get(name, []).append(node)
+                    found.get("borrowing" if name == "inlined" else name, []).append(node)
     return found
 
 

@@ -30,7 +30,7 @@ from distforest.sources.source import Floats, Int32s, Ints, Projections
 
 if TYPE_CHECKING:
     from distforest.growth.cuts.criteria import Tallied
-    from distforest.growth.cuts.scan import Impurity, RowGroups
+    from distforest.growth.cuts.scan import Impurity, RowGroups, SummedGroups
 
 Codes = NDArray[np.uint8]
 
@@ -141,7 +141,7 @@ def cut_codes(
 
 
 @borrowing
-def clear_bins(n_candidates: int, bins: RowGroups) -> None:
+def clear_bins(n_candidates: int, bins: SummedGroups) -> None:
     """Let the bins of some candidates be empty."""
     n = n_candidates * N_CODES
     sums = bins.sums.reshape(bins.sums.size)[: n * bins.sums.shape[1]]
