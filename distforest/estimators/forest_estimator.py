@@ -264,7 +264,7 @@ class ForestEstimator(ReadsRows):
         """
         truth = truth or Truth(TruthKind.NOTHING, np.empty((matrix.shape[0], 0)))
         of_rows = self._integer_weights(params, truth, sample_weight)
-        self._grow_from(data_of(rows, matrix, truth, weights, of_rows), params, self._seed())
+        self._grow_from(Data(rows, matrix, truth, weights, sample_weights=of_rows), params, self._seed())
 
     @staticmethod
     def _warn_of_order(X: object, **by_row: object) -> None:
@@ -399,17 +399,6 @@ class ForestEstimator(ReadsRows):
                 self._set_forest(open_forest(done.address))
                 warnings = list(done.warnings)
         return warnings
-
-
-def data_of(
-    rows: RowKind,
-    matrix: np.ndarray | SparseSource | SparseFeatures,
-    truth: Truth,
-    weights: Floats | None = None,
-    sample_weights: SampleWeights | None = None,
-) -> Data:
-    """The data of a forest: a matrix and its truth, weights of features and of rows."""
-    return Data(rows, matrix, truth, weights, sample_weights=sample_weights)
 
 
 def _plain(value: Any) -> Any:

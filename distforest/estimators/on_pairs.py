@@ -18,6 +18,7 @@ from distforest.estimators.forest_estimator import ForestEstimator, n_threads
 from distforest.estimators.input_types import PairsLike, PointsLike, VectorLike
 from distforest.estimators.neighbor_graph import FindsNeighbors
 from distforest.estimators.pair_columns import Columns, Links, PairColumn, column_of, seeded
+from distforest.estimators.reading import names_kept
 from distforest.forest.explanations import Explanation, explain_pairs
 from distforest.forest.pairs import pair_neighbors, pair_scores
 from distforest.growth.methods import check_sparse, for_sparse
@@ -306,8 +307,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         if isinstance(pairs, SparsePairs):
             raise InputError("explain reads dense points, found a forest of sparse ones; use pair_distance")
         own = pairs.columns
-        kept = getattr(self, "feature_names_in_", self.forest_.schema.names if self.forest_.schema else ())
-        features = [*map(str, kept), *(f"x{k}" for k in range(own.n_features))]
+        features = [*names_kept(self), *(f"x{k}" for k in range(own.n_features))]
         names = named(own, features[: own.n_features], [f"further column {k}" for k in range(len(own.blocks))])
         return explain_pairs(self.forest_, pairs, tuple(names))
 

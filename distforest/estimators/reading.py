@@ -166,3 +166,10 @@ class ReadsRows(BaseEstimator):  # type: ignore[misc]
         warn_of(Given(raw=rows, names=self._names()))
         features: Float32s = read(rows, FEATURES)
         return features
+
+
+def names_kept(forest: Any) -> list[str]:
+    """Names of the features of a fitted estimator, or of what it was loaded from; empty if they have none."""
+    own = forest.forest_
+    kept = getattr(forest, "feature_names_in_", own.schema.names if own.schema else ())
+    return [*map(str, kept)]

@@ -16,7 +16,6 @@ from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.estimators.by_blocks import by_blocks
 from distforest.estimators.forest_estimator import (
-    data_of,
     have_estimates,
     n_threads,
     r_squared,
@@ -40,6 +39,7 @@ from distforest.evaluation.sides import score_sides
 from distforest.forest import importances, one_sided, scoring, standard_errors
 from distforest.forest.taught_truth import check_own_distances
 from distforest.growth.methods import METHODS
+from distforest.growth.problem import Data
 from distforest.jobs.asked_distances import Learner, ask_distances
 from distforest.jobs.lockstep import BoundSimilarity
 from distforest.jobs.train import fit_here
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from distforest.evaluation.sides import ScoredSides
     from distforest.forest.importances import FeatureImportances
     from distforest.growth.parameters import Value
-    from distforest.growth.problem import Data
     from distforest.jobs.asked_distances import AskedDistances
     from distforest.sources.source import Float32s, Floats
     from distforest.sources.sparse_features import SparseFeatures
@@ -251,7 +250,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
             integers = self._integer_weights(params, Truth(TruthKind.DISTANCES, np.empty((n, 0))), sample_weight)
 
         def data(truth: Truth) -> Data:
-            return data_of(rows, features, truth, self._weights(), integers)
+            return Data(rows, features, truth, self._weights(), sample_weights=integers)
 
         learner = Learner(self._method, params, self._seed(), data, partial(fit_here, threads=n_threads(self.n_jobs)))
         with self._told_progress() as watch:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from distforest.amounts import counted
 from distforest.errors import InputError
+from distforest.estimators.reading import names_kept
 from distforest.estimators.rfd import RFD
 from distforest.estimators.smerf import SMERF
 from distforest.estimators.urerf import URerF
@@ -65,13 +66,6 @@ class Importances:
 def reads_features(forest: Any) -> bool:
     """Whether the splits of a fitted estimator read features, or columns of pairs, and not whole similarities."""
     return not isinstance(forest.forest_.meaning.rows, (Dense, Kernel, Several))
-
-
-def names_kept(forest: Any) -> list[str]:
-    """Names of the features of a fitted estimator, or of what it was loaded from; empty if they have none."""
-    own = forest.forest_
-    kept = getattr(forest, "feature_names_in_", own.schema.names if own.schema else ())
-    return [*map(str, kept)]
 
 
 def importances_of(forest: Any, names: Sequence[str] = ()) -> Importances:

@@ -11,6 +11,7 @@ import numpy as np
 from distforest.amounts import counted
 from distforest.arguments import whole
 from distforest.errors import InputError
+from distforest.estimators.reading import names_kept
 from distforest.estimators.tree_rank import TreeRank
 from distforest.evaluation.roc import ROC
 from distforest.forest.leaves import ClassCounts, Means
@@ -20,7 +21,6 @@ from distforest.forest.pairs.pair_leaves import Votes
 from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs, ranks_of
 from distforest.forest.table import LEAF
 from distforest.forest.target_leaves import TargetMembers
-from distforest.pictures.importances import names_kept
 from distforest.sources.point_pairs import PairColumns, named, two_of
 from distforest.sources.row_kinds import Several
 

@@ -119,7 +119,7 @@ def cut_codes_gini(
     missing: int,
     cuts: Cuts,
 ) -> None:
-    """As `cut_gini`, over the codes of the columns that each node reads; ``missing`` is no value.
+    """As `cut_rows` by Gini impurity, over the codes of the columns that each node reads; ``missing`` is no value.
 
     No cut gains more than one that parts all classes, so none is sought after it.
     """
