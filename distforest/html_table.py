@@ -6,6 +6,8 @@ import re
 from html import escape
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -29,12 +31,12 @@ def html_table(rows: Iterable[tuple[str, object]]) -> str:
     return f'<table style="{_TABLE}"><tbody>{"".join(lines)}</tbody></table>'
 
 
-def with_code(text: str) -> str:
+def with_code(text: str) -> Markup:
     """Write a sentence in which backquotes mark words of code, as messages have them.
 
     Examples
     --------
-    >>> with_code("give `label`, or leave `<out>` out")
+    >>> str(with_code("give `label`, or leave `<out>` out"))
     'give <code>label</code>, or leave <code>&lt;out&gt;</code> out'
     """
-    return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(text))
+    return Markup(re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(text)))  # noqa: S704  (it is escaped)
