@@ -108,7 +108,7 @@ class ReadsRows(BaseEstimator):  # type: ignore[misc]
         if reset and which is not None and not is_from_dtype(which):
             cure = "ingest the table, which writes them, or pass the values: X[:]"
             found = f"found {str(which)[:80]}"
-            raise InputError(f"categorical_features: an array on disk says so in its attributes, {found}; {cure}")
+            raise InputError(f"categorical_features: an array on disk names them in its attributes, {found}; {cure}")
         if schema is not None and schema.n_categories and not hasattr(self, "categorical_features"):
             refuse_categories(schema, where, type(self).__name__)
         if schema is not None and fitted is not None and not reset:

@@ -103,7 +103,7 @@ def spec_with(table: dict[str, object], changes: Mapping[str, object]) -> AnySpe
 
 
 def addresses_of(spec: AnySpec) -> dict[str, str]:
-    """The paths and URLs that a spec names, by their places in it.
+    """The paths and URLs that a spec names, by position in the spec.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def addresses_of(spec: AnySpec) -> dict[str, str]:
 
 
 def functions_of(spec: AnySpec) -> dict[str, str]:
-    """The functions that a spec names, by their places in it."""
+    """The functions that a spec names, by position in the spec."""
     if isinstance(spec, ScoreSpec):
         function = spec.input["similarity"]
         return {"input.similarity": function} if function else {}

@@ -95,13 +95,13 @@ class Inputs:
         none is.
     asked
         The function whose distances are the ground truth. Until it is asked, ``truth`` has no columns; what it has
-        answered follows from the rest, as far as one is told from the other.
+        answered follows from the rest, as far as the two are distinguished.
     parts
         How the features lie in parts; None: each host stages all of them. It does not change the forest.
     job
         Address of the folder of the job for which they were staged.
     hosts
-        The workers by their hosts, as far as the cluster has told of them.
+        The workers by their hosts, as far as the cluster has reported them.
     """
 
     method: str
@@ -238,7 +238,7 @@ class Inputs:
 
     @property
     def callbacks(self) -> dict[int, Callback]:
-        """The functions that compute similarities, by their places in the list of several; 0 for the only one."""
+        """The functions that compute similarities, by position in the list of several; 0 for the only one."""
         listed = {one.place: one.callback for one in self.listed}
         return {0: self.callback} if self.callback else listed
 

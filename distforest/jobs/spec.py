@@ -271,7 +271,7 @@ def check_format(table: object, lines: Mapping[Place, int]) -> None:
 
 
 def addresses_in(value: object, place: str = "") -> dict[str, str]:
-    """Return the addresses in ``[input]`` of a spec, or in a part of it, by their places.
+    """Return the addresses in ``[input]`` of a spec, or in a part of it, by position.
 
     Examples
     --------

@@ -91,7 +91,7 @@ def check_n_points(n_points: int) -> None:
 def drawn_points(data: Data) -> PointPairs | SparsePairs:
     """The points and the columns of a pair, without pairs yet; raises InputError for too few points, or too large ones.
 
-    Whether a point lacks a value is asked of those of positive weight, of which alone trees draw pairs.
+    Only points of positive weight are examined for missing values, as trees draw pairs of these only.
     """
     assert isinstance(data.rows, PairColumns)  # noqa: S101  (checked where the data are made)
     check_n_points(data.n_rows)
