@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from distforest.forest.forest import Forest
-    from distforest.forest.pairs.pair_scores import Points
     from distforest.jobs.cluster import Cluster, Watch
     from distforest.jobs.question import Question
     from distforest.jobs.score import Scored
     from distforest.sources.factors import ClassName
     from distforest.sources.files.table_writer import Column
     from distforest.sources.guarded import ZarrArray
+    from distforest.sources.sparse_features import SparseFeatures
     from distforest.stores.claims import Claim
 
     class Sliced(Protocol):
@@ -274,7 +274,7 @@ def _check_same(question: Question, forest: Forest, address: str) -> None:
         raise InputError(f"{address}: {expected}, but {other}; name what {question.forest} was trained on")
 
 
-def _values(points: Points) -> np.ndarray:
+def _values(points: np.ndarray | SparseFeatures) -> np.ndarray:
     """All values of some points, with the zeros of sparse ones."""
     return points if isinstance(points, np.ndarray) else points.dense(np.arange(points.shape[0], dtype=np.int32))
 
