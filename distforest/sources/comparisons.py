@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.sources.lazy.identity import name_of
+from distforest.sources.lazy.identity import name_of, resolve
 from distforest.sources.schema import ColumnKind
 
 if TYPE_CHECKING:
@@ -155,9 +155,10 @@ class Comparison:
     Parameters
     ----------
     comparator : str or callable
-        A word of the table in `distforest.sources.comparisons`, or a symmetric function ``f(left, right)`` of the
-        fields of n pairs of records, which returns n numbers. ``left`` and ``right`` are arrays of shape (n,) of one
-        field, or lists of these of several: float64, or strings. A record that lacks a field is never among them.
+        A word of the table in `distforest.sources.comparisons`; or a symmetric function ``f(left, right)``, itself or
+        as ``"module:function"``, of the fields of n pairs of records, which returns n numbers. ``left`` and ``right``
+        are arrays of shape (n,) of one field, or lists of these of several: float64, or strings. A record that lacks a
+        field is never among them.
     *fields : str or int
         Names or positions of the columns of ``X`` that are compared.
     each : bool, default=False
@@ -189,13 +190,17 @@ class Comparison:
         object.__setattr__(self, "fields", fields)
         object.__setattr__(self, "each", each)
         n_fields = None
-        if not callable(comparator):
+        if isinstance(comparator, str) and ":" not in comparator:
             if comparator not in COMPARATORS:
                 words = ", ".join(COMPARATORS)
                 raise InputError(f"a comparison is a function or one of {words}; found {comparator!r}")
             n_fields = COMPARATORS[comparator].n_fields
         if not fields or n_fields not in (None, len(fields)):
             raise InputError(f"{comparator} compares {n_fields or 'some'} of the columns of X, found {fields!r}")
+
+    def to_table(self) -> dict[str, object]:
+        """The comparison as a spec has it."""
+        return {"comparator": self.comparator, "fields": list(self.fields), "each": self.each}
 
     def on(self, schema: Schema) -> RecordComparison:
         """The same comparison on the columns of a schema; raises InputError if it cannot read them."""
@@ -207,6 +212,8 @@ class Comparison:
             places.append(schema.names.index(one) if isinstance(one, str) else one)
         if callable(self.comparator):
             return RecordComparison(name_of(self.comparator), tuple(places), self.each, self.comparator)
+        if self.comparator not in COMPARATORS:
+            return RecordComparison(self.comparator, tuple(places), self.each, resolve(self.comparator))
         reads = COMPARATORS[self.comparator].reads
         kinds = {
             NUMBERS: {ColumnKind.NUMBER, ColumnKind.BOOLEAN},
