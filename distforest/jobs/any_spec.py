@@ -122,7 +122,8 @@ def functions_of(spec: AnySpec) -> dict[str, str]:
     if isinstance(spec, ScoreSpec):
         function = spec.input["similarity"]
         return {"input.similarity": function} if function else {}
-    found = {}
+    comparators = [str(one.comparator) for one in spec.input.comparisons]
+    found = {f"input.comparisons.{n}.comparator": name for n, name in enumerate(comparators) if ":" in name}
     for name, relation in spec.input.relations.items():
         for number, part in relation.functions:
             found[f"input.{name}.{number}.function" if relation.parts else f"input.{name}.function"] = part.address
@@ -139,6 +140,8 @@ def moved(spec: S, move: Callable[[str], str]) -> S:
 
 def moved_addresses(value: Any, move: Callable[[str], str], key: str = "") -> Any:
     """Return ``[input]`` of a spec, or a part of it, with a function applied to each of its addresses."""
+    if key == "comparisons":
+        return value
     if isinstance(value, Mapping):
         return {name: moved_addresses(inner, move, name) for name, inner in value.items()}
     if isinstance(value, list):

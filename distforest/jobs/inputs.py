@@ -32,7 +32,9 @@ from distforest.sources.arrays import ArraySource
 from distforest.sources.lazy.own_process import asking
 from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
 from distforest.sources.parted import StagedParts
+from distforest.sources.point_pairs import PairColumns
 from distforest.sources.row_kinds import Features, Several
+from distforest.sources.schema import Schema
 from distforest.sources.scratch import OF_HOST, ScratchFolder, is_being_staged
 from distforest.sources.side_by_side import SideBySide
 from distforest.sources.sparse import SparseSource
@@ -279,8 +281,12 @@ class Inputs:
             return None if one is None else one.open(scratch, files)
 
         of_rows, of_pairs = opened(self.sample_weight), opened(self.pair_weight)
+        rows = self.rows
+        if isinstance(rows, PairColumns) and rows.comparisons:
+            named = Schema.of_provenance(self.features())
+            rows = replace(rows, schema=named or Schema.unnamed(rows.n_features))
         return Data(
-            self.rows,
+            rows,
             matrix,
             Truth(
                 self.truth_kind,

@@ -10,6 +10,7 @@ import platform
 import sys
 import tempfile
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from distforest.amounts import counted
@@ -386,7 +387,13 @@ def _faults_of_sizes(spec: Spec, seen: Sequence[JobInput], n_rows: int) -> list[
     """The faults of parameters that need more rows, points or pairs than there are."""
     faults, params, there = list[str](), spec.params, n_rows
     if METHODS[spec.method].reads == "points":
-        faults += _fault_of(f"input.features: {spec.input.addresses['features']}", lambda: check_n_points(n_rows))
+        features = spec.input.addresses["features"]
+        faults += _fault_of(f"input.features: {features}", lambda: check_n_points(n_rows))
+        if spec.input.comparisons:
+            array = open_matrix(features)
+            schema = Schema.of_array(features, array) or Schema.unnamed(int(array.shape[1]))
+            for number, one in enumerate(spec.input.comparisons):
+                faults += _fault_of(f"input.comparisons.{number}", partial(one.on, schema))
         if params.get("resample") == "pairs":  # of those drawn from labels, the number is not known yet
             there = next((one.shape[0] for one in seen if one.role == Role.PAIRS), sys.maxsize)
         if isinstance(params["max_samples"], int) and params["max_samples"] > there:
