@@ -25,7 +25,7 @@ from measurement import mib, print_table
 from sklearn.datasets import load_digits
 
 from distforest import RFD, SMERF, Distances, SimForestClassifier, Targets, URerF, load
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.shards import peak_bytes
@@ -164,7 +164,7 @@ def neighbors(asked: dict[str, Any]) -> None:
     scoring.room_for_neighbors = noted
     question = Question(asked["forest"], asked["queries"], "graph", n_neighbors=10, without_self=True)
     start = time.process_time()
-    score(question, asked["output"], Here(1, asked["limit"] or None), overwrite=True)
+    score(question, asked["output"], Threads(1, asked["limit"] or None), overwrite=True)
     seconds, peak, digest = time.process_time() - start, peak_bytes(), hashlib.sha256()
     for name in ("indices", "data"):
         for _, block in row_blocks(zarr.open_array(f"{asked['output']}/{name}", mode="r")):
@@ -183,7 +183,7 @@ def batch(folder: Path, n_rows: int, n_columns: int, threads: int, repeats: int)
     for _ in range(repeats):
         reading.append(_timed(lambda: _read(place, n_rows)))
         question = Question(str(forest), place, "predict")
-        scoring.append(_timed(lambda q=question: score(q, f"{folder}/out.zarr", Here(threads), overwrite=True)))
+        scoring.append(_timed(lambda q=question: score(q, f"{folder}/out.zarr", Threads(threads), overwrite=True)))
     table = []
     for at, word in ((0, "elapsed"), (1, "processor")):
         read, done = [one[at] for one in reading], [one[at] for one in scoring]

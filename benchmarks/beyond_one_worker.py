@@ -24,9 +24,9 @@ from distributed import Worker
 from measurement import machine, mib, print_table, seconds_cell
 
 from distforest.jobs import rounds
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.on_dask import OnDask, local_cluster
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import write_array
 from distforest.stores.folder import Folder

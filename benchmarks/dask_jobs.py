@@ -32,8 +32,8 @@ from measurement import Paired, machine, print_table
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
+from distforest.jobs.input_staging import from_data
 from distforest.jobs.on_dask import local_cluster
-from distforest.jobs.staging import from_data
 from distforest.jobs.train import Fitted, Options, fit
 from distforest.sources.row_kinds import Features
 from distforest.sources.truth import Truth, TruthKind

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from distforest.forest.table import NodeTable
+    from distforest.forest.node_table import NodeTable
 
 N_TREES = 4
 SHARES = (0.05, 0.2, 0.5)

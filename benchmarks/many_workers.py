@@ -43,9 +43,9 @@ from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.jobs.cluster import Work
+from distforest.jobs.input_staging import from_data
 from distforest.jobs.on_dask import OnDask, Reply
 from distforest.jobs.shards import Receipt
-from distforest.jobs.staging import from_data
 from distforest.jobs.train import GrowTask, grow_shard
 from distforest.jobs.worker_start import DASK_SETTINGS
 from distforest.sources.row_kinds import Features

@@ -19,9 +19,9 @@ from measurement import mib, print_table
 
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
+from distforest.jobs.input_staging import from_data
 from distforest.jobs.shards import peak_bytes
-from distforest.jobs.staging import from_data
 from distforest.jobs.train import Options, fit
 from distforest.stores.folder import Folder
 
@@ -79,7 +79,7 @@ def run(folder: Path, threads: int) -> dict[str, int]:
 
     inputs = pickle.loads((folder / "inputs.pickle").read_bytes())
     job = Folder(str(folder / "job"))
-    fitted = fit(inputs, str(folder / "forest.zarr"), job, Here(threads), Options(watch=watch))
+    fitted = fit(inputs, str(folder / "forest.zarr"), job, Threads(threads), Options(watch=watch))
     return {"growing": growing, "peak": peak_bytes(), "projected": fitted.projected_bytes}
 
 

@@ -154,7 +154,7 @@ class Grown(NamedTuple):
     seconds_to_make: float = 0.0
 
 
-def told_by(forest: Any, unseen: Pairs) -> Floats:
+def warnings_of(forest: Any, unseen: Pairs) -> Floats:
     """The distances of pairs by our forest."""
     found: Floats = forest.pair_distance(*(unseen.points[own] for own in unseen.pairs.T))
     return found
@@ -163,7 +163,7 @@ def told_by(forest: Any, unseen: Pairs) -> Floats:
 def by_estimator(path: Path, threads: int) -> Callable[[], Grown]:
     """Our forest, in memory."""
     pairs = Pairs.load(path)
-    return lambda: Grown(partial(told_by, grow_ours(pairs, threads)))
+    return lambda: Grown(partial(warnings_of, grow_ours(pairs, threads)))
 
 
 def by_job(path: Path, threads: int) -> Callable[[], Grown]:
@@ -172,9 +172,9 @@ def by_job(path: Path, threads: int) -> Callable[[], Grown]:
 
     def grow() -> Grown:
         from distforest import load  # noqa: PLC0415  (not in the peer's process)
-        from distforest.jobs.cluster import Here  # noqa: PLC0415
+        from distforest.jobs.cluster import Threads  # noqa: PLC0415
+        from distforest.jobs.input_staging import stage_inputs  # noqa: PLC0415
         from distforest.jobs.spec import Spec  # noqa: PLC0415
-        from distforest.jobs.staging import stage_inputs  # noqa: PLC0415
         from distforest.jobs.train import Options, fit  # noqa: PLC0415
         from distforest.stores.folder import Folder  # noqa: PLC0415
 
@@ -189,8 +189,8 @@ def by_job(path: Path, threads: int) -> Callable[[], Grown]:
             "run": {"scratch": f"{folder}/scratch"},
         }
         spec, job = Spec.from_dict(table), f"{folder}/job"
-        fit(stage_inputs(spec, job), spec.output, Folder(job), Here(threads), Options(batch=1))
-        return Grown(lambda unseen: told_by(load(spec.output), unseen))
+        fit(stage_inputs(spec, job), spec.output, Folder(job), Threads(threads), Options(batch=1))
+        return Grown(lambda unseen: warnings_of(load(spec.output), unseen))
 
     return grow
 

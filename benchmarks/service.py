@@ -33,9 +33,9 @@ from measurement import machine, mib, print_table, ratio_cell, seconds_cell
 from service_processes import Processes, until
 from sklearn.datasets import make_classification
 
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.on_dask import OnDask, connected
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit
 from distforest.service.registry import ENDS
 from distforest.sources.arrays import write_array
@@ -120,9 +120,9 @@ class Bench:
             told = self.processes.asked(self.processes.service.job, job)
             return told if told and told["state"] in ENDS else None
 
-        job_told = until(found, seconds, POLL)
-        assert job_told["state"] == "SUCCEEDED", job_told["error"]
-        return dict(job_told)
+        finished = until(found, seconds, POLL)
+        assert finished["state"] == "SUCCEEDED", finished["error"]
+        return dict(finished)
 
     def run(self, spec: Spec) -> dict[str, Any]:
         """Run a job in the service."""

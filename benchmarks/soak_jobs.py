@@ -14,11 +14,11 @@ from sklearn.datasets import make_classification
 
 from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs.any_spec import spec_from_dict
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.score import score
 from distforest.jobs.score_spec import ScoreSpec
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import write_array
 from distforest.stores.folder import Folder
@@ -103,14 +103,14 @@ class Truth:
     def _undisturbed(self, asked: dict[str, Any]) -> str:
         spec = spec_from_dict(asked)
         if isinstance(spec, ScoreSpec):
-            score(spec.question(), spec.output, Here(1), overwrite=True)
+            score(spec.question(), spec.output, Threads(1), overwrite=True)
             return answers_digest(spec.output)
         return self._fitted(spec)
 
     def _fitted(self, spec: Spec) -> str:
         own = Folder(str(self.folder / "here"))
         inputs = stage_inputs(spec, own.address)
-        return fit(inputs, spec.output, own, Here(1), Options(overwrite=True)).digest
+        return fit(inputs, spec.output, own, Threads(1), Options(overwrite=True)).digest
 
     def found(self, kind: str, output: str) -> str:
         """The digest of what a job has made, read and checked whole."""

@@ -23,7 +23,7 @@ from measurement import machine, mib, print_table, seconds_cell, timed
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from distforest.forest.table import NodeTable
+    from distforest.forest.node_table import NodeTable
 
 N_TOPICS = 4
 EXPONENT = 1.1

@@ -30,7 +30,7 @@ from walked_tree import walked_tree
 
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS, problem
-from distforest.growth.pairs.methods import pair_columns
+from distforest.growth.pairs.pair_methods import pair_columns
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data, Problem
 from distforest.jit import kernel

@@ -62,7 +62,7 @@ def kernel(function: Callable[..., R]) -> Callable[..., R]:
     return _compiled(function, counting=True)
 
 
-def borrowing(function: Callable[..., R]) -> Callable[..., R]:
+def no_refcount(function: Callable[..., R]) -> Callable[..., R]:
     """Compile like `kernel`, but without counting references to arrays; for functions that kernels call in loops.
 
     Numba counts the references to each array, with two atomic additions for each array of each call. In a node of ten
@@ -73,7 +73,7 @@ def borrowing(function: Callable[..., R]) -> Callable[..., R]:
 
 
 def inlined(function: Callable[..., R]) -> Callable[..., R]:
-    """Compile like `borrowing`, as a part of each caller, for a function of many arrays that is called in few places.
+    """Compile like `no_refcount`, as a part of each caller, for a function of many arrays that is called in few places.
 
     A call passes an array by its seven parts, and the scan of a few rows takes less time than passing a dozen arrays.
     """
@@ -93,7 +93,7 @@ class Kinds(Generic[P, R]):
     >>> @dispatched
     ... def area(shape: Square) -> float:
     ...     '''The area of a shape.'''
-    >>> @area.of(Square)
+    >>> @area.register(Square)
     ... def _(shape: Square) -> float:
     ...     return shape.side**2
     >>> area(Square(3.0))
@@ -107,7 +107,7 @@ class Kinds(Generic[P, R]):
         if not config.DISABLE_JIT:
             overload(self, jit_options=self.options, strict=False)(self._implementation)
 
-    def of(self, kind: type) -> Callable[[F], F]:
+    def register(self, kind: type) -> Callable[[F], F]:
         """Decorate the implementation for a kind."""
 
         def register(function: F) -> F:
@@ -130,7 +130,7 @@ class Kinds(Generic[P, R]):
 
 
 def dispatched(stub: Callable[P, R]) -> Kinds[P, R]:
-    """Make a function of kinds, in which references to arrays are not counted, as in `borrowing`."""
+    """Make a function of kinds, in which references to arrays are not counted, as in `no_refcount`."""
     return Kinds(stub, counting=False)
 
 
@@ -202,7 +202,7 @@ class Notice(event.Listener):  # type: ignore[misc]  # of a package without type
 
     def __init__(self, tell: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._tell, self._clock = tell, clock
-        self._depth, self._started, self._seconds, self._has_told = 0, 0.0, 0.0, False
+        self._depth, self._started, self._seconds, self._has_reported = 0, 0.0, 0.0, False
 
     def on_start(self, event: event.Event) -> None:
         """Count a kernel that starts to compile, if it is ours or nested in one of ours."""
@@ -211,8 +211,8 @@ class Notice(event.Listener):  # type: ignore[misc]  # of a package without type
         if not self._depth:
             self._started = self._clock()
         self._depth += 1
-        if not self._has_told and self._seconds + self._clock() - self._started >= COMPILE_PATIENCE:
-            self._has_told = True
+        if not self._has_reported and self._seconds + self._clock() - self._started >= COMPILE_PATIENCE:
+            self._has_reported = True
             self._tell(COMPILE)
 
     def on_end(self, event: event.Event) -> None:  # noqa: ARG002  (Numba passes it)
@@ -227,11 +227,11 @@ def _is_ours(dispatcher: Dispatcher) -> bool:
 
 
 _ASKED: list[Callable[[str], None]] = []
-"""What blocks of `compiling_told` have asked to be called."""
+"""What blocks of `reporting_compilation` have asked to be called."""
 
 
 @contextmanager
-def compiling_told(tell: Callable[[str], None]) -> Iterator[None]:
+def reporting_compilation(tell: Callable[[str], None]) -> Iterator[None]:
     """Call ``tell`` if kernels are compiled in the block, whoever reads stderr; a person there is not told twice."""
     with event.install_listener("numba:compile", Notice(tell)):
         _ASKED.append(tell)
@@ -241,12 +241,12 @@ def compiling_told(tell: Callable[[str], None]) -> Iterator[None]:
             _ASKED.remove(tell)
 
 
-def tell_of_compiling(tell: Callable[[str], None]) -> None:
+def report_compilation(tell: Callable[[str], None]) -> None:
     """Call ``tell`` if kernels are compiled in this process from now on."""
     event.register("numba:compile", Notice(tell))
 
 
-def _tell_a_person(text: str) -> None:
+def _print_to_person(text: str) -> None:
     """Print to stderr if a person reads it: on a terminal or in a notebook, but not in a worker's log."""
     if _ASKED or multiprocessing.parent_process() is not None or sys.stderr is None:
         return
@@ -254,4 +254,4 @@ def _tell_a_person(text: str) -> None:
         print(f"{__package__}: {text}", file=sys.stderr, flush=True)
 
 
-tell_of_compiling(_tell_a_person)
+report_compilation(_print_to_person)

@@ -148,9 +148,9 @@ def stamp_of(dispatcher: Any, types: str = "") -> str:
     while waiting:
         one = waiting.pop()
         function = getattr(one, "py_func", one)
-        told = tuple(sorted(map(repr, getattr(one, "targetoptions", {}).items())))
+        target_options = tuple(sorted(map(repr, getattr(one, "targetoptions", {}).items())))
         code = function.__code__
-        own = (function.__module__, function.__qualname__, code.co_firstlineno, code.co_code, told)
+        own = (function.__module__, function.__qualname__, code.co_firstlineno, code.co_code, target_options)
         if own in made_of:
             continue
         made_of |= {own, one.source_stamp}

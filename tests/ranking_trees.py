@@ -11,16 +11,16 @@ import numpy as np
 
 from distforest.evaluation.roc import ROC
 from distforest.forest.frontier import Frontier
+from distforest.forest.node_table import NodeTable
 from distforest.forest.pairs.pair_leaves import Ranks
 from distforest.forest.pairs.pair_scores import tallied, walked
 from distforest.forest.pairs.pair_walks import Walks
-from distforest.forest.table import NodeTable
 from distforest.growth.cuts.search import Limits
 from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.grower import Growth
-from distforest.growth.pairs.search import PairSearch
+from distforest.growth.pairs.pair_search import PairSearch
+from distforest.growth.pairs.ranking_trees import LeafRank, Ranking, SmallTrees
 from distforest.growth.pairs.square_search import square_candidates
-from distforest.growth.pairs.tree_rank import LeafRank, Ranking, SmallTrees
 from distforest.sources.point_pairs import PairColumns, PointPairs
 from distforest.sources.source import Projections, offsets
 from tests.reference import naive_trees_of_pairs as ref
@@ -59,7 +59,7 @@ class Asked:
     def leafrank(self, pairs: PointPairs) -> LeafRank:
         """Small trees cut at any value."""
         candidates = square_candidates(pairs.columns) if self.square else np.arange(pairs.shape[1], dtype=np.int32)
-        search = PairSearch.of_squares(None, pairs) if self.square else PairSearch(None)
+        search = PairSearch.for_squares(None, pairs) if self.square else PairSearch(None)
         limits = Limits(2, self.min_leaf, self.leafrank_depth)
         return SmallTrees(Growth(pairs, InOrder(candidates), NOTHING, limits, 0, search), self.square)
 
@@ -155,7 +155,7 @@ def planted(
     (n, p), m = shape, sum(sizes)
     size = (n, p + 2 * len(blocks))
     X = (rng.integers(-grid, grid, size) / 2 if grid else rng.normal(size=size)).astype(np.float32)
-    pairs = PointPairs.of(PairColumns(REGIONS["square" if asked.square else "diagonal"], p, blocks), X, [])
+    pairs = PointPairs.from_points(PairColumns(REGIONS["square" if asked.square else "diagonal"], p, blocks), X, [])
     pairs = pairs.of_pairs(*(rng.integers(0, n, m).astype(np.int32) for _ in range(2)))
     far = np.abs(X[pairs.left, 0] - X[pairs.right, 0]) > 1
     codes = np.where(rng.random(m) < 0.7, far, rng.random(m) < share).astype(np.uint8)

@@ -10,9 +10,9 @@ import numpy as np
 
 from distforest.forest.forest import Forest
 from distforest.forest.frontier import Frontier
-from distforest.forest.table import NodeTable
+from distforest.forest.node_table import NodeTable
 from distforest.growth.methods import METHODS, Bound, problem
-from distforest.growth.pairs.methods import pair_columns
+from distforest.growth.pairs.pair_methods import pair_columns
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.growth.rng import streams

@@ -195,7 +195,7 @@ def test_another_python_finds_its_own_packages_alone(benchmarks: Any, monkeypatc
     assert inherited("other/bin/python") == {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
 
 
-def test_what_cannot_be_installed_is_told_and_tried_again(benchmarks: Any, tmp_path: Path) -> None:
+def test_what_cannot_be_installed_is_reported_and_tried_again(benchmarks: Any, tmp_path: Path) -> None:
     environments = benchmarks("peer_environments")
 
     def run(command: list[str]) -> subprocess.CompletedProcess[str]:
@@ -261,7 +261,7 @@ def test_contenders_run_in_turn_and_one_that_fails_is_named(benchmarks: Any) -> 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
-def test_a_process_that_ends_is_told_and_asked_no_more(benchmarks: Any, tmp_path: Path) -> None:
+def test_a_process_that_ends_is_reported_and_asked_no_more(benchmarks: Any, tmp_path: Path) -> None:
     command, comparisons, own = (benchmarks(name) for name in ("against_peers", "comparisons", "peer_environments"))
     dies = tmp_path / "dies"
     dies.write_text("#!/bin/sh\nread line\nexit 1\n")

@@ -12,7 +12,7 @@ from distforest import RFD, SMERF, URerF, load
 from distforest.command_line.reports import inspected, verified
 from distforest.errors import DistforestError
 from distforest.forest.sealed.artifact import read_manifest
-from distforest.jobs.cluster import Here, Work
+from distforest.jobs.cluster import Threads, Work
 from distforest.service.running import event_of
 from distforest.sources.files.ingest import ingest
 from distforest.sources.readings import FEATURES, read
@@ -32,7 +32,7 @@ def fails(_task: object) -> None:
     ("ask", "told"),
     [
         (lambda: read(np.array([[1.0, np.inf]]), FEATURES), "1 value"),
-        (lambda: Here(1).each(fails, ["task 3"], Work("grow", retries=0)), "1 time"),
+        (lambda: Threads(1).each(fails, ["task 3"], Work("grow", retries=0)), "1 time"),
         (lambda: RFD(2, random_state=0).fit_pairs(SMALL, [[0, 1]], [1, 0]), "1 pair"),
         (lambda: SMERF(2, random_state=0).fit(SMALL, SMALL_Y).score(SMALL[:1], SMALL_Y[:2]), "1 row"),
         (lambda: URerF(2, feature_weights=[1.0, -1.0]).fit(SMALL[:, :2]), "1 that is"),

@@ -18,7 +18,7 @@ from numba.core.errors import NumbaError
 
 from distforest import jit
 from distforest.growth.cuts.ordering import order_values
-from distforest.jit import COMPILE, Notice, borrowing, kernel
+from distforest.jit import COMPILE, Notice, kernel, no_refcount
 
 ROOT = Path(__file__).parents[1] / "distforest"
 NUMBERS = {
@@ -30,12 +30,12 @@ NUMBERS = {
 
 def compiled_functions() -> dict[str, list[ast.FunctionDef]]:
     """The functions under each decorator of `distforest.jit`."""
-    found: dict[str, list[ast.FunctionDef]] = {"kernel": [], "borrowing": []}
+    found: dict[str, list[ast.FunctionDef]] = {"kernel": [], "no_refcount": []}
     for path in ROOT.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef):
                 for name in (own.id for own in node.decorator_list if isinstance(own, ast.Name)):
-                    found.get("borrowing" if name == "inlined" else name, []).append(node)
+                    found.get("no_refcount" if name == "inlined" else name, []).append(node)
     return found
 
 
@@ -48,11 +48,11 @@ def returns_arrays(function: ast.FunctionDef) -> bool:
 @pytest.mark.slow
 def test_who_borrows_returns_no_array_and_calls_none_that_does() -> None:
     found = compiled_functions()
-    assert len(found["borrowing"]) > 20
-    assert [own.name for own in found["borrowing"] if returns_arrays(own)] == []
+    assert len(found["no_refcount"]) > 20
+    assert [own.name for own in found["no_refcount"] if returns_arrays(own)] == []
     givers = {own.name for own in found["kernel"] if returns_arrays(own)}
     assert "room_for" in givers
-    for function in found["borrowing"]:
+    for function in found["no_refcount"]:
         called = {
             own.func.id for own in ast.walk(function) if isinstance(own, ast.Call) and isinstance(own.func, ast.Name)
         }
@@ -61,7 +61,7 @@ def test_who_borrows_returns_no_array_and_calls_none_that_does() -> None:
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 def test_who_borrows_cannot_make_an_array() -> None:
-    @borrowing
+    @no_refcount
     def making(n: int) -> float:
         return float(np.empty(n).sum())
 
@@ -94,7 +94,7 @@ class Waiting:
         self.notice.on_end(event.Event("numba:compile", event.EventStatus.END, {}))
 
 
-def test_who_waits_for_kernels_to_be_compiled_is_told_once() -> None:
+def test_who_waits_for_kernels_to_be_compiled_is_reported_once() -> None:
     waiting = Waiting()
     for _ in range(3):
         waiting.start()
@@ -154,13 +154,13 @@ def test_numba_announces_what_it_compiles(monkeypatch: pytest.MonkeyPatch, tmp_p
     ("terminal", "notebook", "worker", "told"),
     [(True, False, False, True), (False, True, False, True), (False, False, False, False), (True, True, True, False)],
 )
-def test_a_person_is_told_and_no_log(
+def test_a_person_is_reported_and_no_log(
     terminal: bool, notebook: bool, worker: bool, told: bool, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     monkeypatch.setattr(multiprocessing, "parent_process", lambda: "the cluster" if worker else None)
     if notebook:
         monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
-    jit._tell_a_person(COMPILE)
+    jit._print_to_person(COMPILE)
     expected = "distforest: compile the kernels (slow only the first time)\n" if told else ""
     assert capsys.readouterr() == ("", expected)

@@ -15,7 +15,17 @@ import pytest
 from distforest.growth.methods import METHODS
 
 ROOT = Path(__file__).parents[1] / "distforest"
-GROUND = {"errors", "amounts", "jit", "kernel_cache", "arguments", "sides", "html_table", "threads", "process_end"}
+GROUND = {
+    "errors",
+    "amounts",
+    "jit",
+    "kernel_cache",
+    "arguments",
+    "distance_sides",
+    "html_table",
+    "threads",
+    "process_end",
+}
 BELOW: dict[str, set[str]] = {
     "stores": set(),
     "sources": {"stores"},
@@ -180,7 +190,7 @@ def told(found: list[Import]) -> str:
 
 @pytest.mark.slow
 def test_the_sources_are_read() -> None:
-    assert {"errors", "forest.table", "growth.grower", "jobs.train", "estimators.smerf", ""} <= set(sources())
+    assert {"errors", "forest.node_table", "growth.grower", "jobs.train", "estimators.smerf", ""} <= set(sources())
     assert len(imports()) > 200
     assert {found.when for found in imports()} == {"start", "typing", "call"}
 
@@ -208,7 +218,7 @@ def f():
         ("click", 8, "call"),
         ("distforest.jobs", 11, "call"),
     ]
-    names = ("errors", "sources.lazy.pairs", "forest.table", "growth", "")
+    names = ("errors", "sources.lazy.pairs", "forest.node_table", "growth", "")
     assert [room(name) for name in names] == ["", "sources", "forest", "growth", ""]
 
 
@@ -298,7 +308,7 @@ def test_a_method_is_named_by_its_row_and_its_estimator() -> None:
                 if isinstance(node, ast.Constant) and node.value in naming:
                     naming[node.value].append(module)
     for name, everywhere in naming.items():
-        found = [module for module in everywhere if module != "jobs.tables"]  # which inputs a method takes
+        found = [module for module in everywhere if module != "jobs.spec_models"]  # which inputs a method takes
         assert len(found) == 2, (name, found)
         assert {"growth.methods", "estimators"} == {found[1], room(found[0])}, (name, found)
 

@@ -10,7 +10,7 @@ import pytest
 
 from distforest.jobs.on_dask import local_cluster
 
-TOLD_AT_THE_END = "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 0)); "
+PRINT_AT_EXIT = "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 0)); "
 
 
 @pytest.mark.slow
@@ -24,7 +24,7 @@ TOLD_AT_THE_END = "import atexit, gc; atexit.register(lambda: print(gc.get_freez
 )
 def test_objects_are_frozen_as_a_process_of_our_own_ends(code: str, expected: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", TOLD_AT_THE_END + code], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", PRINT_AT_EXIT + code], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.stdout.splitlines()[-1] == expected
 

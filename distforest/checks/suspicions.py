@@ -101,7 +101,7 @@ class Given:
     similar: NDArray[np.bool_] | None = None
 
     @classmethod
-    def of(
+    def from_inputs(
         cls,
         rows: RowKind,
         matrix: object,
@@ -242,7 +242,7 @@ def amounts_as_labels(given: Given) -> str:
     return ""
 
 
-def drowning_column(given: Given) -> str:
+def dominant_column(given: Given) -> str:
     """Suspect the scale of a column beside which all others hardly count in a built-in similarity."""
     if given.features is None or given.similarity not in SUMS or given.features.shape[1] < 2:
         return ""

@@ -27,7 +27,7 @@ from distforest.sources.opening import opened_rows
 from distforest.sources.point_pairs import check_pairs
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.row_kinds import Dense, Features, Kernel
-from distforest.sources.row_order import told_of_row_order
+from distforest.sources.row_order import warning_about_row_order
 from distforest.sources.sparse import SparseSource, read_sparse
 from distforest.sources.truth import Truth, TruthKind
 
@@ -106,7 +106,7 @@ CHECKS: dict[str, Check] = {
     "DF008": Check(
         "one column drowns the others",
         "a built-in similarity adds up columns, so that the others hardly count",
-        suspicions.drowning_column,
+        suspicions.dominant_column,
     ),
     "DF009": Check(
         "pairs contradict each other",
@@ -204,7 +204,7 @@ def check(
     raw: Any = opened_rows(X)
     columns: dict[str, np.ndarray] = {}
     of_categories = Given()
-    if (table := TableColumns.of_frame(raw)) is not None:
+    if (table := TableColumns.from_frame(raw)) is not None:
         found_in = {name: numbers_in_column(column) for name, column in zip(table.names, table.columns, strict=True)}
         columns = {name: numbers for name, numbers in found_in.items() if numbers is not None}
         raw = np.column_stack([*columns.values()]) if columns else raw
@@ -216,17 +216,17 @@ def check(
     matrix: np.ndarray | SparseSource
     rows: RowKind
     if similarity == GIVEN_MATRIX:
-        rows = Dense.of(raw.shape, kind)
+        rows = Dense.from_shape(raw.shape, kind)
         matrix = read_sparse(raw, rows.reading) if is_sparse(raw) else read(raw, rows.reading)
     else:
         matrix = read(raw, FEATURES)
-        rows = Kernel.of(similarity, matrix, None) if similarity else Features(matrix.shape[1])
-    truth = Truth(TruthKind.NOTHING, np.empty((matrix.shape[0], 0))) if y is None else Truth.of(y)
+        rows = Kernel.from_features(similarity, matrix, None) if similarity else Features(matrix.shape[1])
+    truth = Truth(TruthKind.NOTHING, np.empty((matrix.shape[0], 0))) if y is None else Truth.from_given(y)
     if pairs is not None:
-        truth = Truth.of_vector(TruthKind.LINKS, similar)
+        truth = Truth.from_vector(TruthKind.LINKS, similar)
     numbers = None if pairs is None else check_pairs(np.asarray(pairs), matrix.shape[0])
     classes = None if isinstance(y, Labels) else truth.classes  # who writes Labels(y) means labels
-    looked_at = Given.of(rows, matrix, (truth.kind, truth.values, classes), numbers, tuple(columns))
+    looked_at = Given.from_inputs(rows, matrix, (truth.kind, truth.values, classes), numbers, tuple(columns))
     found = findings(looked_at if similarity == GIVEN_MATRIX else replace(looked_at, raw=raw)) + findings(of_categories)
-    order = told_of_row_order(X, y, "y")
+    order = warning_about_row_order(X, y, "y")
     return sorted([*found, *([Finding("DF005", order)] if order else [])])

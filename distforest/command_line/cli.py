@@ -50,6 +50,7 @@ from distforest.command_line.commands import (
     save_figure,
     text_options,
 )
+from distforest.distance_sides import SIDED
 from distforest.errors import (
     DistforestError,
     DistforestWarning,
@@ -60,7 +61,6 @@ from distforest.errors import (
 )
 from distforest.jobs.answers import ANSWERS
 from distforest.process_end import end_sooner
-from distforest.sides import SIDED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from distforest.jobs.on_dask import OnDask
     from distforest.jobs.scratch_room import HostWorkers
     from distforest.jobs.spec import Spec
-    from distforest.jobs.tables import Run
+    from distforest.jobs.spec_models import Run
     from distforest.jobs.train import Options
     from distforest.sources.files.queries import QueryOptions
     from distforest.stores.claims import Claim
@@ -407,14 +407,14 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     from distforest.command_line.console import interruptible
     from distforest.command_line.spec_files import bytes_of_option, distances_of_option
     from distforest.jobs.any_spec import from_the_root
-    from distforest.jobs.cluster import Here
+    from distforest.jobs.cluster import Threads
     from distforest.jobs.outline import is_small
     from distforest.jobs.progress import shown_progress
     from distforest.jobs.question import Question
     from distforest.jobs.score import score as run_score
     from distforest.jobs.score_spec import callback_for
     from distforest.jobs.score_table import ScoredTable, check_output, score_table
-    from distforest.jobs.tables import Run
+    from distforest.jobs.spec_models import Run
     from distforest.sources.files.formats import is_file_of_rows
     from distforest.sources.files.table_writer import written_suffix
     from distforest.stores import outputs
@@ -452,7 +452,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
             outputs.check_kind(output, outputs.ANSWERS_KIND)
         if not (here or run.workers or run.scheduler) and (file or is_small(question)):
             here = os.cpu_count() or 1
-        cluster = Here(here) if here else stack.enter_context(_cluster(run))
+        cluster = Threads(here) if here else stack.enter_context(_cluster(run))
         watch = stack.enter_context(shown_progress())
         scored = (
             score_table(question, output, cluster, file, overwrite, watch, claim)
@@ -527,17 +527,17 @@ def _previewed(job: AnySpec) -> Report:
     from distforest.command_line import reports
     from distforest.jobs.outline import outline
     from distforest.jobs.plan import check_memory
-    from distforest.jobs.preview import preview, told_of_values
+    from distforest.jobs.preview import preview, warnings_about_values
     from distforest.jobs.spec import Spec
-    from distforest.stores.outputs import FOREST_KIND, told_of_output
+    from distforest.stores.outputs import FOREST_KIND, warnings_about_output
 
     if not isinstance(job, Spec):
         return reports.outlined(outline(job.question()))
     seen = preview(job)
     check_memory(seen.plan.projected_bytes, seen.memory_limit, seen.cure)
     seen.scratch.check(job.run.scratch_folder)
-    told = *seen.told, *told_of_output(job.output, FOREST_KIND), *told_of_values(job, seen)
-    return reports.previewed(replace(seen, told=told), job.run.scratch_folder)
+    warnings = *seen.warnings, *warnings_about_output(job.output, FOREST_KIND), *warnings_about_values(job, seen)
+    return reports.previewed(replace(seen, warnings=warnings), job.run.scratch_folder)
 
 
 @main.command(short_help="Convert the file SOURCE, such as a csv, to arrays in Zarr.")
@@ -595,12 +595,12 @@ def ingest(ctx: click.Context, /, source: str, group: str, max_bytes: str | None
     """
     from distforest.command_line import reports
     from distforest.command_line.spec_files import bytes_of_option
-    from distforest.sources.files.ingest import ingest as take_in
+    from distforest.sources.files.ingest import ingest as ingest_tables
     from distforest.sources.files.roles import schema_text
     from distforest.stores.groups import attributes_of
 
     chosen = {name: value for name, value in options.items() if value != ()}
-    written = take_in(source, group, max_bytes=bytes_of_option("--max-bytes", max_bytes), **chosen)
+    written = ingest_tables(source, group, max_bytes=bytes_of_option("--max-bytes", max_bytes), **chosen)
     if options["dry_run"]:
         kinds = {column.name: column.kind for column in (written["X"].columns if "X" in written else ())}
         click.echo(json.dumps({"columns": kinds}) if ctx.meta.get(JSON) else schema_text(kinds).rstrip())

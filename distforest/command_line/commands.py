@@ -123,8 +123,8 @@ class CommandGroup(click.Group):
         except OSError as error:
             if error.errno == errno.EPIPE:  # nobody reads stdout any more: click ends quietly
                 raise
-            told = full_disk(error)
-            fail(ctx, JobError(told) if told else error)
+            message = full_disk(error)
+            fail(ctx, JobError(message) if message else error)
 
 
 def fail(ctx: click.Context, error: BaseException, **more: object) -> NoReturn:

@@ -69,17 +69,17 @@ def _reported(found: Findings) -> Report:
 
 def _process(patient: Patient) -> dict[str, object]:
     """What was found of one process, for a program."""
-    told: dict[str, object] = {"role": patient.role, "address": patient.address or None, "fault": patient.fault}
+    entry: dict[str, object] = {"role": patient.role, "address": patient.address or None, "fault": patient.fault}
     if patient.threads:
-        told["threads"] = patient.threads
+        entry["threads"] = patient.threads
     if patient.checkup is not None:
         checkup = patient.checkup
-        told |= {"host": checkup.host, "cores": checkup.cores, "versions": checkup.versions}
-        told |= {"kernels": checkup.kernels._asdict(), "scratch": checkup.scratch._asdict()}
-        told |= {"certificates": dict(checkup.certificates), "open_address": checkup.open_address}
+        entry |= {"host": checkup.host, "cores": checkup.cores, "versions": checkup.versions}
+        entry |= {"kernels": checkup.kernels._asdict(), "scratch": checkup.scratch._asdict()}
+        entry |= {"certificates": dict(checkup.certificates), "open_address": checkup.open_address}
     if patient.clock is not None:
-        told["clock"] = patient.clock._asdict()
-    return told
+        entry["clock"] = patient.clock._asdict()
+    return entry
 
 
 def _grouped(patients: Iterable[Patient]) -> list[list[Patient]]:

@@ -32,14 +32,14 @@ from rich.table import Table
 
 from distforest.errors import DistforestError, InputError, JobError
 from distforest.jit import COMPILE
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
 from distforest.jobs.compilation import compile_kernels
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.progress import shown_progress
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit
 from distforest.process_end import end_sooner
 from distforest.sources.arrays import open_array
@@ -322,7 +322,7 @@ def score_apart(home: Path, questions: Sequence[Question]) -> set[str]:
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(N_SCORERS, spawn, end_sooner) as pool:
         places = [str(home / "scores" / f"{Path(one.forest).stem}-{one.answer}.zarr") for one in questions]
-        running = [pool.submit(score, one, place, Here()) for one, place in zip(questions, places, strict=True)]
+        running = [pool.submit(score, one, place, Threads()) for one, place in zip(questions, places, strict=True)]
         try:
             return {future.result(SCORE_SECONDS).digest for future in running}
         except TimeoutError:

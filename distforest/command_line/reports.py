@@ -19,7 +19,7 @@ from distforest.sources.weights import OF_PAIRS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from distforest.evaluation.predictions import JudgedPredictions
+    from distforest.evaluation.predictions import PredictionScores
     from distforest.evaluation.splits import Divided
     from distforest.forest.feature_shares import FeatureShares
     from distforest.forest.forest import Forest
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from distforest.sources.scratch import ScratchFolder
 
 
-N_MOST, N_TOLD = 20, 5
+N_MOST, N_SHOWN = 20, 5
 """The number of features with the largest shares in the object of a report, and in its lines."""
 
 N_COLUMNS = 40
@@ -130,7 +130,7 @@ def scored(question: Question, done: Scored) -> Report:
     lines = [("output", done.address), ("forest", done.digest)]
     if done.own is not None:
         answer["sides"] = done.own.sides
-        lines.append(("sides", done.own.told))
+        lines.append(("sides", done.own.in_words))
     return Report(answer, [*lines, *(("array", f"{name} {_in_shape(shape)}") for name, shape in done.shapes.items())])
 
 
@@ -163,8 +163,10 @@ def ingested(target: str, written: Mapping[str, Ingested], attributes: Mapping[s
     lines = [("target", target)]
     columns = [column for array in written.values() for column in array.columns]
     for array in written.values():
-        told = {name: value for name, value in array.attributes.items() if name not in (DTYPES, ENCODINGS, NAMED_ROWS)}
-        of_array = "".join(f", {name} {_in_short(value)}" for name, value in told.items())
+        attributes = {
+            name: value for name, value in array.attributes.items() if name not in (DTYPES, ENCODINGS, NAMED_ROWS)
+        }
+        of_array = "".join(f", {name} {_in_short(value)}" for name, value in attributes.items())
         of_array = ", no feature_names" if array.name == "X" and not of_array else of_array
         lines.append(("array", f"{array.name} {array.dtype} {_in_shape(array.shape)}{of_array}"))
     lines += [("attribute", f"{name} {_in_short(value)}") for name, value in attributes.items() if name != NAMED_ROWS]
@@ -190,7 +192,7 @@ def _in_columns(columns: Sequence[ColumnSummary]) -> list[tuple[str, str]]:
 def _in_short(value: object) -> str:
     """Write the value of an attribute; of a list only the first entries."""
     if isinstance(value, list):
-        return ", ".join(map(_in_short, value[:N_TOLD])) + (f", ... ({len(value):,})" if value[N_TOLD:] else "")
+        return ", ".join(map(_in_short, value[:N_SHOWN])) + (f", ... ({len(value):,})" if value[N_SHOWN:] else "")
     return value_in_words(value)
 
 
@@ -203,7 +205,7 @@ def divided(done: Divided) -> Report:
     return Report(asdict(done), lines)
 
 
-def judged(found: JudgedPredictions) -> Report:
+def prediction_scores(found: PredictionScores) -> Report:
     """Report how good predictions are."""
     scores: dict[str, object] = {}
     for own in found.measures:
@@ -303,7 +305,7 @@ def previewed(seen: Preview, scratch: ScratchFolder) -> Report:
         "n_parts": seen.size.n_parts,
         "memory_limit": seen.memory_limit,
         "scratch": {"folder": str(scratch.path), **seen.scratch._asdict(), "limit": scratch.limit, "free": free},
-        "told": list(seen.told),
+        "told": list(seen.warnings),
     }
     limit = in_bytes(seen.memory_limit) if seen.memory_limit else "the memory of the scheduler's workers"
     most = f" (at most {in_bytes(scratch.limit)})" if scratch.limit is not None else ""
@@ -320,7 +322,7 @@ def previewed(seen: Preview, scratch: ScratchFolder) -> Report:
         lines.append((name, f"by passes, {held} of them in memory at once for each {of}"))
     if seen.size.n_parts is not None:
         lines.append(("rows", f"in {counted(seen.size.n_parts, 'part')}"))
-    return Report(answer, [*lines, *(("warning", text) for text in seen.told)])
+    return Report(answer, [*lines, *(("warning", text) for text in seen.warnings)])
 
 
 def outlined(seen: Outline) -> Report:
@@ -328,11 +330,11 @@ def outlined(seen: Outline) -> Report:
     arrays = {
         name: {"shape": [seen.n_answers, *tail], "dtype": str(dtype)} for name, (dtype, tail) in seen.arrays.items()
     }
-    answer: dict[str, object] = {"digest": seen.digest, "arrays": arrays, "told": list(seen.told)}
+    answer: dict[str, object] = {"digest": seen.digest, "arrays": arrays, "told": list(seen.warnings)}
     lines = [("forest", seen.digest)]
     for name, (dtype, tail) in seen.arrays.items():
         lines.append(("array", f"{name} {dtype} {_in_shape((seen.n_answers, *tail))}"))
-    return Report(answer, [*lines, *(("warning", text) for text in seen.told)])
+    return Report(answer, [*lines, *(("warning", text) for text in seen.warnings)])
 
 
 # --- forests ---------------------------------------------------------------------------------------------
@@ -359,7 +361,7 @@ def inspected(
         for name, entry in manifest["arrays"].items()
     }
     n_trees, n_nodes = arrays["tree_size"]["shape"][0], arrays["left"]["shape"][0]
-    schema = Schema.of_provenance(manifest["provenance"])
+    schema = Schema.from_provenance(manifest["provenance"])
     answer: dict[str, Any] = {
         "forest": address,
         **{key: manifest[key] for key in ("format", "digest")},
@@ -380,7 +382,7 @@ def inspected(
         answer["unobserved_share"] = unobserved
     lines = _inspected_lines(answer)
     place = next(place for place, (name, _) in enumerate(lines) if name == "nodes")
-    if roots and (warning := roots.told()):
+    if roots and (warning := roots.warning()):
         lines.insert(place + 1, ("warning", warning))
     if unobserved is not None:
         text = f"no distance of {100.0 * unobserved:.3g} % of the pairs of leaves; their parents stand in"
@@ -408,7 +410,7 @@ def _in_shares(drawn: FeatureShares) -> str:
     if drawn.n_dependent is not None:
         kind = f"{drawn.n_dependent:,} of {n_features:,} depend on another"
     most = []
-    for feature in _most(drawn)[:N_TOLD]:
+    for feature in _most(drawn)[:N_SHOWN]:
         by = "" if feature["dependence"] is None else f", dependence {feature['dependence']:.3f}"
         most.append(f"{drawn.name(feature['feature'])} ({feature['share']:.1%}{by})")
     return f"{kind}; drawn most: {', '.join(most)}"
@@ -418,11 +420,11 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     leaves = f", {found['n_leaves']:,} of them leaves" if found["n_leaves"] is not None else ""
     nodes = f"{found['n_nodes']:,} in {counted(found['n_trees'], 'tree')}{leaves}"
     rows = {"kind": found["rows"]["kind"], **found["rows"]}
-    schema = Schema.of_provenance(found["provenance"])
+    schema = Schema.from_provenance(found["provenance"])
     names = "none"
     if schema is not None:
-        more = f", and {len(schema.columns) - N_TOLD:,} more" if len(schema.columns) > N_TOLD else ""
-        names = f"{', '.join(schema.first(N_TOLD).told())}{more}"
+        more = f", and {len(schema.columns) - N_SHOWN:,} more" if len(schema.columns) > N_SHOWN else ""
+        names = f"{', '.join(schema.first(N_SHOWN).described())}{more}"
     kind, held = found["leaf"]["kind"], found["arrays"]
     tables = in_bytes(held[kind]["n_bytes"] if kind in held else 0)  # a manifest without this array
     reason = REASONS[kind].format(tables=tables, distances=in_bytes(4 * found["n_rows"] ** 2))
@@ -441,12 +443,12 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     for name, array in found["arrays"].items():
         size = f"{array['dtype']:<8} {_in_shape(array['shape']):>15}  {in_bytes(array['n_bytes'])}"
         lines.append(("", f"{name:<15} {size}"))
-    if told := merged_in_words(found["provenance"]):
-        lines.append(("merged", told))
+    if merged := merged_in_words(found["provenance"]):
+        lines.append(("merged", merged))
     if isinstance(weights := found["provenance"].get(OF_PAIRS.key), dict):
         lines.append(("weights", f"of given pairs: {value_in_words(weights)}"))
-    if chosen := ChosenCut.of(found["provenance"]):
-        lines.append(("chosen", chosen.told()))
+    if chosen := ChosenCut.from_provenance(found["provenance"]):
+        lines.append(("chosen", chosen.in_words()))
     for title in ("inputs", "similarity", "distances", "versions"):
         section = found["provenance"].get(title)
         entries = _measure_by_measure(section) if isinstance(section, dict) else []

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from distforest.service.messages import JobState
     from distforest.service.whereabouts import Whereabouts
 
-TOLD_ELSEWHERE = ("forest", "digest", "output", "evaluations")
+SHOWN_ELSEWHERE = ("forest", "digest", "output", "evaluations")
 """What the page shows of a job by itself."""
 
 
@@ -65,7 +65,7 @@ def inspect(forest: str, features: str | None, plot: str | None) -> Report:
 
         save_figure(sealed_picture(forest, features), plot)
     try:
-        roots, unobserved = Roots.of_manifest(forest, manifest), unobserved_of_manifest(forest, manifest)
+        roots, unobserved = Roots.from_manifest(forest, manifest), unobserved_of_manifest(forest, manifest)
     except ArtifactError:  # `verify` reports damage; the manifest is reported in any case
         roots, unobserved = None, None
     return reports.inspected(forest, manifest, roots, drawn, unobserved)
@@ -194,8 +194,8 @@ def _forest_of_job(job: JobState) -> tuple[str, list[tuple[str, str]]]:
         raise NotDoneError(
             f"{name} is {job['state']} and has no forest yet; `distforest wait {name}` waits for it", job
         )
-    told = [(title.capitalize(), value) for title, value in reported(job).lines if title not in TOLD_ELSEWHERE]
-    return address, told
+    lines = [(title.capitalize(), value) for title, value in reported(job).lines if title not in SHOWN_ELSEWHERE]
+    return address, lines
 
 
 @click.command(short_help="Write the clusters of the training rows of FOREST as a table.")
@@ -293,7 +293,7 @@ def evaluate(
     from shlex import join
 
     from distforest.command_line import reports
-    from distforest.evaluation.predictions import judge
+    from distforest.evaluation.predictions import score_predictions
     from distforest.sources.files.text_options import TextOptions
     from distforest.stores.outputs import FOREST_KIND, look
 
@@ -301,7 +301,7 @@ def evaluate(
         score = join(["distforest", "score", answer, truth or "TABLE", "found.csv", "--answer", "predict"])
         raise click.UsageError(f"predictions were expected, found the forest {answer}; `{score}` makes them")
     own = TextOptions(**{name: None if value == () else value for name, value in text.items()})
-    return reports.judged(judge(answer, truth, label, target, resamples, seed, own, pairs, fpr))
+    return reports.prediction_scores(score_predictions(answer, truth, label, target, resamples, seed, own, pairs, fpr))
 
 
 @click.command()
@@ -337,7 +337,7 @@ def schema(ctx: click.Context) -> None:
 
     `distforest schema > job.schema.json`, and the first line of a job's file: #:schema ./job.schema.json
     """
-    from distforest.jobs.schema import job_schema
+    from distforest.jobs.json_schema import job_schema
 
     click.echo(json.dumps(job_schema(), indent=None if ctx.meta.get(JSON) else 2, allow_nan=False))
 

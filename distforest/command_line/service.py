@@ -204,14 +204,14 @@ def _awaited(where: Whereabouts, name: str, seconds: float | None) -> Report:
 
     try:
         with shown_progress() as watch:
-            job = shown_to_its_end(where.jobs(printer_of_notes()), name, seconds, (watch, _tell))
+            job = shown_to_its_end(where.jobs(printer_of_notes()), name, seconds, (watch, _print_note))
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"{name} continues; `{_waiting(where, name)}` waits again, `cancel` stops it") from None
     check_succeeded(job)
     return reported(job)
 
 
-def _tell(text: str) -> None:
+def _print_note(text: str) -> None:
     click.echo(printable(text), err=True)
 
 

@@ -12,7 +12,7 @@ from distforest.errors import InputError, SpecError
 from distforest.jobs.any_spec import moved_addresses, spec_from_toml, spec_with
 from distforest.jobs.reader import bytes_in, read_toml
 from distforest.jobs.spec import Relation, Spec
-from distforest.jobs.tables import Taught, read
+from distforest.jobs.spec_models import Taught, read
 from distforest.jobs.tune_spec import TuneSpec
 
 if TYPE_CHECKING:
@@ -94,8 +94,8 @@ def distances_of_option(text: str | None, move: Callable[[str], str] = str) -> R
             value = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError as error:
             raise InputError(f"--distances: an address, or a table as in a spec, was expected: {error}") from None
-    given = Relation.of(read(Taught, value, {}, ("--distances",)))
-    return Relation.of(read(Taught, moved_addresses(given.to_table(), move), {}, ("--distances",)))
+    given = Relation.from_table(read(Taught, value, {}, ("--distances",)))
+    return Relation.from_table(read(Taught, moved_addresses(given.to_table(), move), {}, ("--distances",)))
 
 
 def read_spec(path: str, changes: Mapping[str, object]) -> AnySpec:

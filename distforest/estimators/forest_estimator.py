@@ -26,28 +26,28 @@ from distforest.estimators.input_types import SeedLike, VectorLike
 from distforest.estimators.reading import ReadsRows
 from distforest.forest.estimates import Estimates
 from distforest.forest.exports import export_forest
+from distforest.forest.node_table import n_roots_of
 from distforest.forest.roots import Roots, Stayed
 from distforest.forest.sealed.artifact import open_forest, save
-from distforest.forest.table import n_roots_of
 from distforest.growth.cuts.class_weights import key_of
 from distforest.growth.methods import check_together, problem, weights_of_rows
 from distforest.growth.parameters import Parameter, complete
 from distforest.growth.passes import Passes
 from distforest.growth.problem import Data
-from distforest.growth.standstill import told_of_roots
+from distforest.growth.standstill import warning_about_roots
 from distforest.html_table import html_table
-from distforest.jit import compiling_told
-from distforest.jobs.cluster import Here
+from distforest.jit import reporting_compilation
+from distforest.jobs.cluster import Threads
+from distforest.jobs.input_staging import from_data
 from distforest.jobs.plan import WorkerRoom, budget_of
 from distforest.jobs.progress import shown_progress
 from distforest.jobs.scratch_room import unused_bytes
 from distforest.jobs.screening import screened_data
-from distforest.jobs.staging import from_data
 from distforest.jobs.train import Options, fit, fit_here
-from distforest.sources.files.ids import told_of_addresses
+from distforest.sources.files.ids import warning_about_addresses
 from distforest.sources.given import in_memory, unmasked
 from distforest.sources.opening import opened_array
-from distforest.sources.row_order import told_of_row_order
+from distforest.sources.row_order import warning_about_row_order
 from distforest.sources.scratch import OF_HOST
 from distforest.sources.sparse import SparseSource
 from distforest.sources.truth import Truth, TruthKind
@@ -220,7 +220,7 @@ class ForestEstimator(ReadsRows):
     def _restore(self, forest: Forest) -> None:
         """Make this a fitted estimator of an opened forest, with the estimates and feature names stored in it."""
         self._set_forest(forest)
-        estimates = Estimates.of(forest.provenance)
+        estimates = Estimates.from_provenance(forest.provenance)
         for name in ESTIMATED:
             if getattr(estimates, name) is not None:
                 setattr(self, f"{name}_", getattr(estimates, name))
@@ -271,7 +271,7 @@ class ForestEstimator(ReadsRows):
         """Warn of values for each row, by their names, whose rows are named as those of ``X``, but in another order."""
         for name, values in by_row.items():
             held = getattr(values, "adjacency", values)
-            if warning := told_of_row_order(X, held, name) or told_of_addresses(X, values):
+            if warning := warning_about_row_order(X, held, name) or warning_about_addresses(X, values):
                 warn_caller(f"DF005 {warning}")
 
     @staticmethod
@@ -289,7 +289,7 @@ class ForestEstimator(ReadsRows):
             return None
         of_truth = (truth.kind, truth.values, truth.classes)
         found = weights_of_rows(params, *of_truth, sample_weight, truth.costs is not None)
-        if warning := found.told(sample_weight):
+        if warning := found.rounding_warning(sample_weight):
             warn_caller(warning)
         return found
 
@@ -316,8 +316,8 @@ class ForestEstimator(ReadsRows):
         truth = (data.truth.kind, data.truth.values, None if self._are_labels_stated else data.truth.classes)
         weights = data.sample_weights if data.pairs is None else data.pair_weights
         counted = None if weights is None else weights.integers
-        warn_of(Given.of(data.rows, data.matrix, truth, data.pairs, self._names(), counted))
-        with ThreadPoolExecutor(1) as beside, self._told_progress() as watch:
+        warn_of(Given.from_inputs(data.rows, data.matrix, truth, data.pairs, self._names(), counted))
+        with ThreadPoolExecutor(1) as beside, self._reported_progress() as watch:
             sha256 = beside.submit(data.digest)
             earlier = self._earlier(sha256)
             warnings = self._grown_with_warnings(data, params, seed, watch, earlier)
@@ -326,12 +326,12 @@ class ForestEstimator(ReadsRows):
             warn_caller(warning)
 
     @contextmanager
-    def _told_progress(self) -> Iterator[Watch | None]:
+    def _reported_progress(self) -> Iterator[Watch | None]:
         """Give a watcher to the block, and report on stderr that kernels are compiled; None if ``verbose`` is 0."""
         if not self.verbose:
             yield None
             return
-        with shown_progress() as watch, compiling_told(print_to_stderr):
+        with shown_progress() as watch, reporting_compilation(print_to_stderr):
             yield watch
 
     def _earlier(self, sha256: Future[str]) -> Forest | None:
@@ -372,18 +372,18 @@ class ForestEstimator(ReadsRows):
         if self.client is None:
             threads = n_threads(self.n_jobs)
             if params.get("feature_weights") == "dependence":
-                data = screened_data(data, seed, Here(threads), watch)
+                data = screened_data(data, seed, Threads(threads), watch)
             chosen = self._chosen_cut(data, params, seed, lambda own: fit_here(own, threads, watch))
             budget = budget_of(self._method.name, data, params, self._room())
             passes = None if budget is None else Passes(OF_HOST.path / "passes", budget)
             bound = problem(self._method, data, params if chosen is None else chosen.into(params), seed, passes)
             forest = fit_here(bound, threads, watch, earlier)
-            told = chosen.entry if chosen else {}
-            self._set_forest(replace(forest, provenance={**forest.provenance, **told}))
+            entry = chosen.entry if chosen else {}
+            self._set_forest(replace(forest, provenance={**forest.provenance, **entry}))
             sizes = self.forest_.table.tree_size
             are_roots = 2 * n_roots_of(sizes) > self.forest_.n_trees
-            of_roots = told_of_roots(bound, Roots.of_forest(self.forest_)) if are_roots else ""
-            warnings = [of_roots, Stayed.of(sizes, self.forest_.leaves).told(bound.meaning.leaf)]
+            of_roots = warning_about_roots(bound, Roots.from_forest(self.forest_)) if are_roots else ""
+            warnings = [of_roots, Stayed.from_leaves(sizes, self.forest_.leaves).warning(bound.meaning.leaf)]
         else:
             with tempfile.TemporaryDirectory(prefix="distforest-") as place:
                 from distforest.jobs.on_dask import OnDask  # noqa: PLC0415  (a fit in threads does without Dask)

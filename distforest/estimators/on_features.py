@@ -20,7 +20,7 @@ from distforest.jobs.plan import exceeds
 from distforest.sources.given import is_stored, unmasked
 from distforest.sources.mapped_rows import features_on_disk
 from distforest.sources.row_kinds import Features
-from distforest.sources.row_order import told_of_named_weights
+from distforest.sources.row_order import warning_about_named_weights
 from distforest.sources.schema import Schema
 from distforest.sources.scratch import OF_HOST
 from distforest.sources.sparse_features import read_sparse_features
@@ -54,8 +54,8 @@ class OnFeatures(OnRows):
     def _training_features(self, X: FeaturesLike | SparseLike) -> Float32s | SparseFeatures:
         """Read the features of the training rows, shape (n, n_features)."""
         rows = self._rows(X, reset=True)
-        if told := told_of_named_weights(self._feature_names(), self.feature_weights):
-            warn_caller(f"DF005 {told}")
+        if warning := warning_about_named_weights(self._feature_names(), self.feature_weights):
+            warn_caller(f"DF005 {warning}")
         if scipy.sparse.issparse(rows):
             check_sparse(self._params())
             return read_sparse_features(rows)

@@ -22,13 +22,13 @@ from distforest.estimators.reading import names_kept
 from distforest.forest.explanations import Explanation, explain_pairs
 from distforest.forest.pairs import pair_neighbors, pair_scores
 from distforest.growth.methods import check_sparse, for_sparse
-from distforest.growth.pairs.methods import check_n_points, pair_columns
+from distforest.growth.pairs.pair_methods import check_n_points, pair_columns
 from distforest.growth.pairs.point_weights import integers_of_pairs
 from distforest.growth.problem import Data
 from distforest.sources.collections import computed
 from distforest.sources.comparisons import Comparison, Records
 from distforest.sources.factors import Labels, encoded, names_of_classes
-from distforest.sources.files.ids import told_of_addresses, warning_of_named_pairs
+from distforest.sources.files.ids import warning_about_addresses, warning_about_named_pairs
 from distforest.sources.given import in_memory
 from distforest.sources.opening import opened_array
 from distforest.sources.point_pairs import (
@@ -38,7 +38,7 @@ from distforest.sources.point_pairs import (
     named,
 )
 from distforest.sources.readings import FEATURES, read
-from distforest.sources.row_order import told_of_row_order
+from distforest.sources.row_order import warning_about_row_order
 from distforest.sources.sparse_features import read_sparse_features
 from distforest.sources.sparse_pairs import SparsePairs, check_sparse_points
 from distforest.sources.truth import Truth, TruthKind, pairs_of_rows
@@ -95,7 +95,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         self._warn_of_order(X, y=y, sample_weight=sample_weight)
         opened = opened_array(y)
         labels = column_or_1d(in_memory(opened), warn=True)
-        points, truth = self._training_points(X), Truth.of(Labels(labels, names_of_classes(opened)))
+        points, truth = self._training_points(X), Truth.from_given(Labels(labels, names_of_classes(opened)))
         weights = self._integer_weights(params, truth, self._read_weights(sample_weight, points.shape[0]))
         self._check_weights(weights)
         points = self._with_columns(points, labels, seed)
@@ -152,15 +152,15 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         given = computed(X, pairs, similar, sample_weight, pair_weight)
         X, pairs, similar, sample_weight, pair_weight = given
         self._warn_of_order(X, sample_weight=sample_weight)
-        told = (
-            told_of_row_order(pairs, similar, "similar", "pairs"),
-            told_of_row_order(pairs, pair_weight, "pair_weight", "pairs")
-            or told_of_row_order(similar, pair_weight, "pair_weight", "similar"),
-            warning_of_named_pairs(X, pairs),
-            told_of_addresses(pairs, similar),
-            told_of_addresses(pairs, pair_weight),
+        warnings = (
+            warning_about_row_order(pairs, similar, "similar", "pairs"),
+            warning_about_row_order(pairs, pair_weight, "pair_weight", "pairs")
+            or warning_about_row_order(similar, pair_weight, "pair_weight", "similar"),
+            warning_about_named_pairs(X, pairs),
+            warning_about_addresses(pairs, similar),
+            warning_about_addresses(pairs, pair_weight),
         )
-        for warning in filter(None, told):
+        for warning in filter(None, warnings):
             warn_caller(f"DF005 {warning}")
         points = self._training_points(X)
         numbers, codes = _read_links(pairs, similar, points.shape[0])
@@ -171,7 +171,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         integers = None
         if counts is not None:
             integers = integers_of_pairs(counts, weights)
-            if warning := integers.told(counts, OF_PAIRS):
+            if warning := integers.rounding_warning(counts, OF_PAIRS):
                 warn_caller(warning)
         self._check_weights(weights)
         points = self._with_columns(points, Links(numbers[present], codes[present] != DISSIMILAR), seed)
@@ -434,7 +434,7 @@ def _read_links(pairs: PairsLike, similar: VectorLike, n_points: int) -> tuple[I
     links = opened_array(similar)
     given, kinds = np.asarray(in_memory(opened_array(pairs))), in_memory(links)
     numbers = check_pairs(given, n_points)
-    codes = Truth.of_vector(TruthKind.LINKS, kinds, names_of_classes(links)).values
+    codes = Truth.from_vector(TruthKind.LINKS, kinds, names_of_classes(links)).values
     if len(codes) != len(numbers):
         entries = counted(len(codes), "entry", "entries")
         raise InputError(f"found {counted(len(numbers), 'pair')} and {entries} of similar; give one for each pair")

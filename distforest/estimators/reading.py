@@ -13,7 +13,7 @@ from distforest.checks.suspicions import Given
 from distforest.checks.table import warn_of
 from distforest.errors import InputError, warn_caller
 from distforest.sources.boolean_columns import check_booleans
-from distforest.sources.columns import TableColumns, is_from_dtype, told_of_unseen, with_none
+from distforest.sources.columns import TableColumns, is_from_dtype, warning_about_unseen, with_none
 from distforest.sources.files.ids import refuse_text_as_bytes
 from distforest.sources.given import is_sparse, is_stored, unmasked
 from distforest.sources.opening import open_matrix, opened_rows
@@ -68,7 +68,7 @@ class ReadsRows(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "_encodings"):
             return None
         names = getattr(self, "feature_names_in_", Schema.unnamed(self.n_features_in_).names)
-        plain = Schema.of_names([*names], [*getattr(self, "feature_dtypes_in_", ())])
+        plain = Schema.from_names([*names], [*getattr(self, "feature_dtypes_in_", ())])
         return plain.encoded(getattr(self, "_encodings", {}))
 
     def _names(self) -> tuple[str, ...]:
@@ -108,9 +108,9 @@ class ReadsRows(BaseEstimator):  # type: ignore[misc]
         which = [place for place, size in enumerate(schema.n_categories) if size]
         found: Mapping[str, Collection[str]] = {}
         if is_stored(rows):
-            stored = Schema.of_array("X", rows)
+            stored = Schema.from_array("X", rows)
             found = {} if stored is None else {column.name: column.categories for column in stored.columns}
-        elif (table := TableColumns.of(rows, which)) is not None and len(table.columns) == len(schema.columns):
+        elif (table := TableColumns.from_rows(rows, which)) is not None and len(table.columns) == len(schema.columns):
             found = table.encoded(schema, "give what it was in training")[1]
         extended = schema.with_categories(found)
         return None if extended == schema else extended
@@ -123,7 +123,7 @@ class ReadsRows(BaseEstimator):  # type: ignore[misc]
         is_dense = is_stored(rows)
         if is_dense:
             refuse_text_as_bytes(where, rows)
-        schema, fitted = Schema.of_array(where, rows if is_dense else open_matrix(where)), fitted or self._schema()
+        schema, fitted = Schema.from_array(where, rows if is_dense else open_matrix(where)), fitted or self._schema()
         which = getattr(self, "categorical_features", None)
         if reset and which is not None and not is_from_dtype(which):
             cure = "ingest the table, which writes them, or pass the values: X[:]"
@@ -133,8 +133,8 @@ class ReadsRows(BaseEstimator):  # type: ignore[misc]
             refuse_categories(schema, where, type(self).__name__)
         if schema is not None and fitted is not None and not reset:
             recoding = fitted.reordering(schema, where)
-            if told := fitted.told_of_unseen(schema, recoding):
-                warn_caller(f"{where}: {told}")
+            if warning := fitted.warning_about_unseen(schema, recoding):
+                warn_caller(f"{where}: {warning}")
             if recoding.changes_nothing:
                 return rows
             return recoding.rows(np.asarray(rows[:]) if is_dense else rows)[0]
@@ -155,9 +155,9 @@ class ReadsRows(BaseEstimator):  # type: ignore[misc]
         if not reset:
             fitted = fitted or self._schema()
             which = [place for place, size in enumerate(fitted.n_categories if fitted else ()) if size] or None
-        if (table := TableColumns.of(rows, which)) is None:
+        if (table := TableColumns.from_rows(rows, which)) is None:
             return None
-        schema = table.learned(which) if reset else fitted or Schema.of_names(table.names, table.dtypes)
+        schema = table.learned(which) if reset else fitted or Schema.from_names(table.names, table.dtypes)
         if schema is None:
             return None
         validate_data(self, rows, reset=reset, skip_check_array=True)
@@ -166,8 +166,8 @@ class ReadsRows(BaseEstimator):  # type: ignore[misc]
         takes_categories = hasattr(self, "categorical_features")
         cure = (_OF_CATEGORIES if takes_categories else _OF_WORDS) if reset else "give what it was in training"
         matrix, unseen = table.encoded(schema, cure)
-        if told := told_of_unseen(unseen):
-            warn_caller(f"X: {told}")
+        if warning := warning_about_unseen(unseen):
+            warn_caller(f"X: {warning}")
         return matrix
 
     def _numeric_rows(self, rows: RowsLike, reset: bool) -> Matrix | scipy.sparse.spmatrix:
@@ -177,8 +177,8 @@ class ReadsRows(BaseEstimator):  # type: ignore[misc]
         checked = validate_data(self, rows, reset=reset, accept_sparse=accept_sparse, ensure_all_finite=False)
         if reset:
             names = getattr(self, "feature_names_in_", None)  # which validate_data has set
-            table = TableColumns.of_frame(rows)
-            self._set_schema(None if names is None else Schema.of_names(names, table.dtypes if table else ()))
+            table = TableColumns.from_frame(rows)
+            self._set_schema(None if names is None else Schema.from_names(names, table.dtypes if table else ()))
         return checked
 
     def _read_features(self, rows: Matrix) -> Float32s:

@@ -15,7 +15,7 @@ from distforest.estimators.on_pairs import OnPairs
 from distforest.forest import scoring
 from distforest.forest.pairs import pair_scores
 from distforest.growth.methods import METHODS
-from distforest.growth.pairs.methods import judging_pairs
+from distforest.growth.pairs.pair_methods import out_of_bag_pairs
 from distforest.sources.point_pairs import DISSIMILAR
 
 if TYPE_CHECKING:
@@ -103,12 +103,12 @@ class RFD(OnPairs):
         if self.oob_score:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # growing has given the warnings on constraints
-                judges = judging_pairs(data, params, seed)
-            pairs = pair_scores.training_pairs(self.forest_, judges.pairs)
+                scored = out_of_bag_pairs(data, params, seed)
+            pairs = pair_scores.training_pairs(self.forest_, scored.pairs)
             distance, count = pair_scores.out_of_bag(self.forest_, pairs)
             known = have_estimates(count, "pairs")
-            is_right = (distance[known] > 0.5) == (judges.codes[known] == DISSIMILAR)
-            self.oob_score_ = float(np.average(is_right, weights=judges.weights[known]))
+            is_right = (distance[known] > 0.5) == (scored.codes[known] == DISSIMILAR)
+            self.oob_score_ = float(np.average(is_right, weights=scored.weights[known]))
 
     @property
     def feature_importances_(self) -> Floats:

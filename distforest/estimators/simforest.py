@@ -57,15 +57,15 @@ from distforest.sources.factors import (
     names_of_classes,
     refuse_names,
 )
-from distforest.sources.files.ids import told_of_square_order
+from distforest.sources.files.ids import warning_about_square_order
 from distforest.sources.given import in_memory, is_sparse
 from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy.callbacks import Lazy
-from distforest.sources.lazy.source import Objects, items_of
+from distforest.sources.lazy.lazy_source import Objects, items_of
 from distforest.sources.opening import address_of, opened_array
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, check_shape, read
 from distforest.sources.row_kinds import Dense, Features, Kernel, RowKind, Several, is_built_in
-from distforest.sources.row_order import told_of_order
+from distforest.sources.row_order import warning_about_order
 from distforest.sources.sparse import SparseSource, read_sparse, with_own_distances
 from distforest.sources.truth import Truth, TruthKind
 from distforest.stores.addresses import naming
@@ -159,7 +159,7 @@ class OnSimilarities(OnRows):
             if similarity == SUBSETS:
                 return TrainingMatrix(Features(features.shape[1]), features)
             return TrainingMatrix(
-                Kernel.of(similarity, features, self.gamma if similarity == "rbf" else None), features
+                Kernel.from_features(similarity, features, self.gamma if similarity == "rbf" else None), features
             )
         matrix: np.ndarray | SparseSource
         reading = DISSIMILARITIES if self.kind == "distance" else SIMILARITIES
@@ -167,7 +167,7 @@ class OnSimilarities(OnRows):
             matrix = read(values, reading)
         else:
             matrix = read_sparse(with_own_distances(values) if self.kind == "distance" else values, reading)
-        return TrainingMatrix(Dense.of(matrix.shape, self.kind), matrix)
+        return TrainingMatrix(Dense.from_shape(matrix.shape, self.kind), matrix)
 
     def _read_training(self, X: RowsLike) -> TrainingMatrix | None:
         """Read the training matrix; or None for a `Lazy` similarity, of which the training objects are kept."""
@@ -203,7 +203,7 @@ class OnSimilarities(OnRows):
             raise InputError(f"X: a matrix was expected, found `{type(X).__name__}`, which teaches SMERF; {cure}")
         if similarity == PRECOMPUTED:
             address = address_of(X)
-            if warning := told_of_order(X, "X") or (address and told_of_square_order(address)):
+            if warning := warning_about_order(X, "X") or (address and warning_about_square_order(address)):
                 warn_caller(f"DF005 {warning}")
             if self.kind == "distance" and len(getattr(X, "shape", ())) == 1:
                 check_shape(X, DISSIMILARITIES)  # here, as scikit-learn takes it for features
@@ -233,7 +233,7 @@ class OnSimilarities(OnRows):
         """
         self._set_objects(X)
         supplied = self._bound()
-        check_origins(self.forest_, supplied, [Objects.of(own) for own in self._training_items])
+        check_origins(self.forest_, supplied, [Objects.from_columns(own) for own in self._training_items])
         for place, measure in enumerate(supplied.measures):
             warn_of_change(self.forest_, measure.lazy, place)
 
@@ -266,7 +266,7 @@ class OnSimilarities(OnRows):
             raise InputError(f"warm_start=True does not go with a Lazy similarity, whose trees grow together; {cure}")
         truth = truth or Truth(TruthKind.NOTHING, np.empty((self.n_features_in_, 0)))
         seed, weights = seed_of(self.random_state), self._integer_weights(params, truth, sample_weight)
-        with self._told_progress() as watch:
+        with self._reported_progress() as watch:
             self._set_forest(fit_lazily(self._bound(), self._method, truth, params, seed, watch, weights))
         origin = self.forest_.provenance["similarity"]
         self.n_evaluations_, self.n_closed_ = origin["evaluations"], origin["closed"]
@@ -369,8 +369,8 @@ class _SimForest(OnSimilarities):
         training, truth = self._read_training(X), self._truth(y)
         weights = self._read_weights(sample_weight, len(truth.values))
         self._grow_from_similarities(training, truth, params, weights)
-        if self.verbose and (chosen := ChosenCut.of(self.forest_.provenance)):
-            print_to_stderr(chosen.told())
+        if self.verbose and (chosen := ChosenCut.from_provenance(self.forest_.provenance)):
+            print_to_stderr(chosen.in_words())
         if self.oob_score:
             self._estimate_out_of_bag(truth, weights)
         return self
@@ -403,7 +403,7 @@ class _SimForest(OnSimilarities):
     def cut_errors_(self) -> dict[str, float]:
         """The error out of bag of the trial with each cut: the most wrong votes as a share, or the mean square."""
         check_is_fitted(self)
-        if (chosen := ChosenCut.of(self.forest_.provenance)) is None:
+        if (chosen := ChosenCut.from_provenance(self.forest_.provenance)) is None:
             raise AttributeError("cut_errors_: the forest was fitted without cut='auto'")
         return chosen.errors
 
@@ -426,7 +426,9 @@ class _SimForest(OnSimilarities):
         if self._relation is Targets:
             refuse_names(names_of_classes(opened), "y")
         values = column_or_1d(in_memory(opened), warn=True)
-        truth = Truth.of(Targets(values) if self._relation is Targets else Labels(values, names_of_classes(opened)))
+        truth = Truth.from_given(
+            Targets(values) if self._relation is Targets else Labels(values, names_of_classes(opened))
+        )
         if self._relation is Labels:
             with warnings.catch_warnings():  # a check looks at many labels, once X is known
                 warnings.simplefilter("ignore", UserWarning)

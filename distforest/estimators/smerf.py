@@ -13,6 +13,7 @@ from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted
 
 from distforest.amounts import counted
+from distforest.distance_sides import CHOSEN, ONE, SIDED, TWO
 from distforest.errors import InputError, warn_caller
 from distforest.estimators.by_blocks import by_blocks
 from distforest.estimators.forest_estimator import (
@@ -40,18 +41,17 @@ from distforest.forest import importances, one_sided, scoring, standard_errors
 from distforest.forest.taught_truth import check_own_distances
 from distforest.growth.methods import METHODS
 from distforest.growth.problem import Data
-from distforest.jobs.asked_distances import Learner, ask_distances
+from distforest.jobs.evaluated_distances import Learner, ask_distances
 from distforest.jobs.lockstep import BoundSimilarity
 from distforest.jobs.train import fit_here
-from distforest.sides import CHOSEN, ONE, SIDED, TWO
 from distforest.sources.collections import computed
 from distforest.sources.factors import Distances, Graph, Labels
 from distforest.sources.given import in_memory, is_sparse, unmasked
 from distforest.sources.lazy.callbacks import Lazy
-from distforest.sources.lazy.source import sequence_of
+from distforest.sources.lazy.lazy_source import sequence_of
 from distforest.sources.opening import opened_rows
 from distforest.sources.row_kinds import Features
-from distforest.sources.row_order import told_of_order
+from distforest.sources.row_order import warning_about_order
 from distforest.sources.truth import Truth, TruthKind, pairs_of_rows
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from distforest.evaluation.sides import ScoredSides
     from distforest.forest.importances import FeatureImportances
     from distforest.growth.parameters import Value
-    from distforest.jobs.asked_distances import AskedDistances
+    from distforest.jobs.evaluated_distances import EvaluatedDistances
     from distforest.sources.source import Float32s, Floats
     from distforest.sources.sparse_features import SparseFeatures
 
@@ -191,14 +191,14 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         X, y, sample_weight = computed(X, y, sample_weight)
         self._warn_of_order(X, y=y, sample_weight=sample_weight)
         matrix = y.adjacency if isinstance(y, Graph) else y.values if isinstance(y, Distances) else y
-        if warning := told_of_order(matrix, "y"):
+        if warning := warning_about_order(matrix, "y"):
             warn_caller(f"DF005 {warning}")
         features = self._training_features(X)
         weights = self._read_weights(sample_weight, features.shape[0])
         self.__dict__.pop("n_evaluations_", None)  # of an earlier fit
         self._are_labels_stated = isinstance(y, Labels)
         asked = self._asked(y, X, features, params, weights) if isinstance(y, Lazy) else None
-        truth = asked.truth() if asked else Truth.of(y)
+        truth = asked.truth() if asked else Truth.from_given(y)
         self._grow_on(features, truth, params, weights)
         if asked is not None:
             self.n_evaluations_ = asked.n_evaluations
@@ -235,7 +235,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         features: Float32s | SparseFeatures,
         params: dict[str, Value],
         sample_weight: Floats | None,
-    ) -> AskedDistances:
+    ) -> EvaluatedDistances:
         """Ask a function for distances of the training rows, within its budget."""
         n = features.shape[0]
         if lazy.objects is None and is_sparse(opened_rows(X)):
@@ -253,7 +253,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
             return Data(rows, features, truth, self._weights(), sample_weights=integers)
 
         learner = Learner(self._method, params, self._seed(), data, partial(fit_here, threads=n_threads(self.n_jobs)))
-        with self._told_progress() as watch:
+        with self._reported_progress() as watch:
             return ask_distances(BoundSimilarity(lazy, objects, self._calls()), learner, present, watch)
 
     @property
@@ -545,8 +545,8 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         known = ~np.isnan(true)
         left, right, true = left[known], right[known], true[known]
         if len(true) > 1 and (true == true[0]).all():
-            told = f"all {len(true):,} pairs are at distance {true[0]:g}, so that R2 says nothing"
-            warn_caller(f"score: {told}; shuffle the rows, or stratify by label, where parts of them are held out")
+            reason = f"all {len(true):,} pairs are at distance {true[0]:g}, so that R2 says nothing"
+            warn_caller(f"score: {reason}; shuffle the rows, or stratify by label, where parts of them are held out")
         if 4 * len(left) > nodes.shape[1] ** 2:  # many pairs cost less by the whole matrix
             estimate = scoring.distance(self.forest_, nodes, nodes)[left, right]
         else:

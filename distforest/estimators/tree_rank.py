@@ -131,8 +131,8 @@ class TreeRank(OnPairs):
         super()._grow_from(data, params, seed)
         if folds is not None:
             threads = n_threads(self.n_jobs)
-            had_cuts = not Roots.of_forest(self.forest_).are_too_many
-            with self._told_progress() as watch:
+            had_cuts = not Roots.from_forest(self.forest_).are_too_many
+            with self._reported_progress() as watch:
 
                 def grow(some: Data) -> Forest:
                     return fit_here(problem(self._method, some, params, seed), threads, watch)
@@ -140,7 +140,7 @@ class TreeRank(OnPairs):
                 forest, pruning = prune(self.forest_, data, int(folds), grow)
             self._set_forest(forest)
             self.pruning_ = pruning
-            if had_cuts and (warning := Roots.of_forest(forest).told()):
+            if had_cuts and (warning := Roots.from_forest(forest).warning()):
                 why = "pruning has removed their splits, which gain nothing on held-out pairs"
                 warn_caller(f"{warning}: {why} (see that features and labels go together)")
 

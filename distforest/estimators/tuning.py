@@ -21,8 +21,8 @@ from distforest.evaluation.grids import (
     best_cell,
     check_defined,
     grid_cells,
-    judged_rows,
     scored_cells,
+    scored_rows,
     shared_trees,
     table_of,
 )
@@ -116,8 +116,8 @@ def tune(
     seeded = clone(estimator).set_params(random_state=seed_of(estimator.random_state), warm_start=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the fit of the best cell warns of all that is odd
-        truth = Truth.of(y)
-    check_defined(scoring, truth, judged_rows(len(truth.values)))
+        truth = Truth.from_given(y)
+    check_defined(scoring, truth, scored_rows(len(truth.values)))
     may_share = truth.n_unobserved == 0 and sample_weight is None
     groups = shared_trees(cells, {**seeded.get_params(deep=False), **_of_graph(y)}, share=may_share)
     scored: dict[int, ScoredCell] = {}
@@ -125,12 +125,12 @@ def tune(
     for group in groups:
         params, taught = _split({**group.params, "oob_score": False}, y)
         own = clone(seeded).set_params(**params)
-        told = _fit_quietly(own, X, taught, sample_weight)
+        messages = _fit_quietly(own, X, taught, sample_weight)
         scored |= dict(zip(group.numbers, scored_cells(own.forest_, truth, group.stops), strict=True))
         loosest = next((number for number in group.numbers if {**group.params, **cells[number]} == group.params), None)
         if loosest is not None and not seeded.oob_score:
             score = scored[loosest].by(scoring)
-            kept = (loosest, own, told) if all(score >= one.by(scoring) for one in scored.values()) else kept
+            kept = (loosest, own, messages) if all(score >= one.by(scoring) for one in scored.values()) else kept
     in_order = [scored[number] for number in range(len(cells))]
     best, warned = best_cell(in_order, scoring)
     is_kept = kept is not None and kept[0] == best
@@ -146,13 +146,13 @@ def tune(
 
 def _fit_quietly(estimator: SMERF, X: Any, y: Any, sample_weight: Any) -> list[str]:
     """Fit an estimator; returns the texts of its warnings for users instead of giving them."""
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         estimator.fit(X, y, sample_weight)
-    for one in told:
+    for one in caught:
         if not issubclass(one.category, UserWarning):
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-    return [str(one.message) for one in told if issubclass(one.category, UserWarning)]
+    return [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
 
 
 def _of_graph(y: object) -> dict[str, Any]:

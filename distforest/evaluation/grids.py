@@ -34,7 +34,7 @@ SCORINGS = ("neg_root_mean_squared_error", "spearman", "roc_auc", "average_preci
 AREAS = SCORINGS[2:]
 """Scores that are defined for distances of two values."""
 
-MOST_JUDGED_ROWS = 2048
+MOST_SCORED_ROWS = 2048
 """Of more rows, this many are drawn at random, always the same, and all their pairs are judged."""
 
 EQUAL = 1e-12
@@ -152,7 +152,7 @@ def scored_cells(forest: Forest, truth: Truth, stops: Sequence[EarlyStop]) -> li
     InputError
         No tree left any of the pairs out of its sample.
     """
-    rows = judged_rows(forest.n_training, forest.sample_weight)
+    rows = scored_rows(forest.n_training, forest.sample_weight)
     estimates, counts = stopped_distances(forest, rows, stops)
     left, right = np.triu_indices(len(rows), 1)
     true = truth.distances(rows[left], rows[right])
@@ -161,13 +161,13 @@ def scored_cells(forest: Forest, truth: Truth, stops: Sequence[EarlyStop]) -> li
         cure = "set bootstrap=True or a smaller max_samples, or grow more trees"
         raise InputError(f"no tree left any of the pairs out of its sample whose distance is known; {cure}")
     left, right = left[known], right[known]
-    judge = Judge.of(true[known], weights_of_pairs(forest.sample_weight, rows[left], rows[right]))
+    scorer = DistanceScorer.from_distances(true[known], weights_of_pairs(forest.sample_weight, rows[left], rows[right]))
     root = forest.table.tree_start[:-1]
     splits = ~forest.table.is_leaf[root]
     found = []
     for stop, estimate in zip(stops, estimates, strict=True):
         are_cut = splits & (forest.table.n_rows[root] >= stop.min_samples_split)
-        found.append(ScoredCell(judge.scores(estimate[left, right]), bool(2 * are_cut.sum() > len(are_cut))))
+        found.append(ScoredCell(scorer.scores(estimate[left, right]), bool(2 * are_cut.sum() > len(are_cut))))
     return found
 
 
@@ -179,12 +179,12 @@ def weights_of_pairs(weights: np.ndarray | None, left: Ints, right: Ints) -> Flo
     return relative[left] * relative[right]
 
 
-def judged_rows(n_rows: int, sample_weight: np.ndarray | None = None) -> Ints:
+def scored_rows(n_rows: int, sample_weight: np.ndarray | None = None) -> Ints:
     """The rows whose pairs are judged: all of positive weight, or some of them."""
     rows = np.arange(n_rows) if sample_weight is None else np.flatnonzero(sample_weight)
-    if len(rows) <= MOST_JUDGED_ROWS:
+    if len(rows) <= MOST_SCORED_ROWS:
         return rows
-    return np.sort(np.random.default_rng(0).choice(rows, MOST_JUDGED_ROWS, replace=False))
+    return np.sort(np.random.default_rng(0).choice(rows, MOST_SCORED_ROWS, replace=False))
 
 
 def check_defined(scoring: str, truth: Truth, rows: Ints) -> None:
@@ -210,7 +210,7 @@ def undefined(scoring: str) -> InputError:
 
 
 @dataclass(frozen=True)
-class Judge:
+class DistanceScorer:
     """What estimates of true distances are compared with.
 
     Attributes
@@ -228,7 +228,7 @@ class Judge:
     near: np.ndarray | None
 
     @classmethod
-    def of(cls, true: Floats, weights: Floats | None = None) -> Self:
+    def from_distances(cls, true: Floats, weights: Floats | None = None) -> Self:
         """Prepare true distances."""
         least, greatest = true.min(), true.max()
         has_two_values = least < greatest and bool(((true == least) | (true == greatest)).all())
@@ -239,7 +239,7 @@ class Judge:
 
         Examples
         --------
-        >>> scores = Judge.of(np.array([0.0, 1.0, 1.0])).scores(np.array([0.2, 0.1, 0.9]))
+        >>> scores = DistanceScorer.from_distances(np.array([0.0, 1.0, 1.0])).scores(np.array([0.2, 0.1, 0.9]))
         >>> [round(score, 3) for score in scores.values()]
         [-0.535, 0.0, 0.5, 0.5]
         """
@@ -278,13 +278,13 @@ def best_cell(scored: Sequence[ScoredCell], scoring: str) -> tuple[int, list[str
         raise undefined(scoring)
     top = np.flatnonzero(scores >= scores.max() - EQUAL * max(1.0, abs(float(scores.max())))).tolist()
     best = next((number for number in top if scored[number].splits), top[0])
-    told = []
+    warnings = []
     if len(top) == len(scored) > 1:
         found = f"all {counted(len(scored), 'cell')} score the same, {scores[best]:.4g}, so the choice says nothing"
-        told.append(f"tune: {found}; try values that are further apart, or another scoring")
+        warnings.append(f"tune: {found}; try values that are further apart, or another scoring")
     if not scored[best].splits:
-        told.append("tune: most trees of the best cell have no split, so all its distances are nearly the same")
-    return best, told
+        warnings.append("tune: most trees of the best cell have no split, so all its distances are nearly the same")
+    return best, warnings
 
 
 @dataclass(frozen=True)

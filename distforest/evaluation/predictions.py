@@ -52,7 +52,7 @@ PREDICTION, PROBA = "prediction", "proba_"
 PAIR_LEFT, PAIR_RIGHT, PAIR_DISTANCE, NUMBERED = "left_", "right_", "distance", "row"
 """How the columns of pairs begin, which end with what names the rows, or with ``"row"`` for their numbers."""
 
-PAIRS_TOLD = 3
+MOST_PAIRS_SHOWN = 3
 """The most pairs that a message lists."""
 
 WITH_POINT = re.compile(r"^(-?\d+)\.0+$")
@@ -74,7 +74,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class JudgedPredictions:
+class PredictionScores:
     """How good predictions are: what was judged by what, how many rows or pairs, and each measure.
 
     ``always`` is the answer of the baseline, in words; ``roc`` are points of the ROC curve of pairs.
@@ -89,7 +89,7 @@ class JudgedPredictions:
     roc: tuple[OperatingPoint, ...] = ()
 
 
-def judge(
+def score_predictions(
     answer: str,
     truth: str | None,
     label: str | None = None,
@@ -99,7 +99,7 @@ def judge(
     text: TextOptions | None = None,
     pairs: Sequence[str] = (),
     fpr: Sequence[float] = (),
-) -> JudgedPredictions:
+) -> PredictionScores:
     """Measure how good predictions are.
 
     Parameters
@@ -148,10 +148,10 @@ def judge(
         raise InputError(f"n_resamples must not be negative, found {n_resamples}")
     group, _, name = answer.rstrip("/").rpartition("/")
     if is_file_of_rows(answer):
-        answers = _Answers.of_table(answer)
+        answers = _Answers.from_table(answer)
     else:
         is_array = name in ANSWER_OF_ARRAY and _answer_in(group) == ANSWER_OF_ARRAY[name]
-        answers = _Answers.of_group(group if is_array else answer)
+        answers = _Answers.from_group(group if is_array else answer)
     known = _Known(answer if truth is None else truth, label, target, text or TextOptions(), tuple(pairs))
     if pairs and not (answers.pairs and known.is_table and known.column is not None):
         expected = "`pairs` is for distances of pairs, with the `target` or the `label` of a table"
@@ -180,7 +180,7 @@ def judge(
         Measured(name, value, *_interval(in_resamples), baseline)
         for (name, (_, baseline)), value, in_resamples in zip(measured.measures.items(), values, found.T, strict=True)
     ]
-    return JudgedPredictions(answer, known.place, len(every), n_resamples, tuple(listed), measured.always, measured.roc)
+    return PredictionScores(answer, known.place, len(every), n_resamples, tuple(listed), measured.always, measured.roc)
 
 
 def _interval(values: Floats) -> tuple[float | None, float | None]:
@@ -226,7 +226,7 @@ class _Answers:
             ) from None
 
     @classmethod
-    def of_table(cls, address: str) -> _Answers:
+    def from_table(cls, address: str) -> _Answers:
         table = open_table(address, format_of(address, None), TextOptions())
         columns = table.columns
         word = columns[0].removeprefix(PAIR_LEFT)
@@ -254,7 +254,7 @@ class _Answers:
         raise InputError(f"{address}: {expected}, found {found}; write them with `distforest score`")
 
     @classmethod
-    def of_group(cls, address: str) -> _Answers:
+    def from_group(cls, address: str) -> _Answers:
         kind = _answer_in(address)
         if kind not in ("predict", "proba"):
             raise InputError(
@@ -572,18 +572,18 @@ def _of_measured(answers: _Answers, known: _Known) -> _Compared:
     return _Compared(measures, "the mean distance", points.reshape(-1, 2).T, len(names))
 
 
-def _warn_of_lacking(answers: _Answers, known: _Known, asked: list[_Pair], told: Collection[_Pair]) -> None:
+def _warn_of_lacking(answers: _Answers, known: _Known, asked: list[_Pair], predicted: Collection[_Pair]) -> None:
     """Warn of pairs of the answers of which nothing is true here; raises InputError if that holds for all of them."""
-    here, apart = set(told), [pair for pair in asked if pair[0] != pair[1]]
+    here, apart = set(predicted), [pair for pair in asked if pair[0] != pair[1]]
     lacking, column = [pair for pair in apart if pair not in here], quoted(str(known.column))
     if len(lacking) == len(apart):
-        one, other = (" and ".join(map(quoted, pair)) for pair in (asked[0], next(iter(told))))
+        one, other = (" and ".join(map(quoted, pair)) for pair in (asked[0], next(iter(predicted))))
         raise InputError(
             f"{known.place}: {column} of the pairs of {answers.place} was expected, found none of them; "
             f"its first pair is {one}, and here {other}"
         )
     if lacking:
-        listed = ", ".join(" and ".join(map(quoted, pair)) for pair in lacking[:PAIRS_TOLD])
+        listed = ", ".join(" and ".join(map(quoted, pair)) for pair in lacking[:MOST_PAIRS_SHOWN])
         found = f"{len(lacking):,} of {counted(len(asked), 'pair')} of {answers.place} {are(len(lacking))} left out"
         warn_caller(f"{known.place}: {found}, without {column} here, such as {listed}")
 

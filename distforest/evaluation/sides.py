@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from distforest.distance_sides import ONE, TWO
 from distforest.errors import InputError
-from distforest.evaluation.grids import AREAS, EQUAL, SCORINGS, Judge, judged_rows, weights_of_pairs
+from distforest.evaluation.grids import AREAS, EQUAL, SCORINGS, DistanceScorer, scored_rows, weights_of_pairs
 from distforest.forest.one_sided import known_distances
-from distforest.sides import ONE, TWO
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,7 +80,7 @@ def score_sides(forest: Forest, truth: Truth, scoring: str | None = None) -> Sco
     """
     if scoring not in (None, *SCORINGS):
         raise InputError(f"scoring: None or one of {', '.join(map(repr, SCORINGS))} was expected, found {scoring!r}")
-    rows = judged_rows(forest.n_training, forest.sample_weight)
+    rows = scored_rows(forest.n_training, forest.sample_weight)
     two, one, counts = known_distances(forest, truth, rows, rows)
     left, right = np.nonzero((counts > 0)[:, None] & (rows[:, None] != rows))
     true = truth.distances(rows[left], rows[right])
@@ -89,10 +89,10 @@ def score_sides(forest: Forest, truth: Truth, scoring: str | None = None) -> Sco
         cure = "set bootstrap=True or a smaller max_samples, or grow more trees"
         raise InputError(f"sides: no tree left a row out of its sample whose distances are known; {cure}")
     left, right, true = left[known], right[known], true[known]
-    judge = Judge.of(true, weights_of_pairs(forest.sample_weight, rows[left], rows[right]))
+    scorer = DistanceScorer.from_distances(true, weights_of_pairs(forest.sample_weight, rows[left], rows[right]))
     if scoring is None:
-        scoring = SCORINGS[1] if judge.near is None else AREAS[0]
-    scores = {TWO: judge.scores(two[left, right]), ONE: judge.scores(one[left, right])}
+        scoring = SCORINGS[1] if scorer.near is None else AREAS[0]
+    scores = {TWO: scorer.scores(two[left, right]), ONE: scorer.scores(one[left, right])}
     if any(np.isnan(of_sides[scoring]) and scoring in AREAS for of_sides in scores.values()):
         cure = f"take another of {', '.join(SCORINGS)}"
         raise InputError(f"scoring={scoring!r} is not defined: the true distances do not have two values; {cure}")

@@ -22,7 +22,7 @@ from distforest.forest.walks import (
     HAS_WORDS,
     IS_LEAF,
     WalkSteps,
-    lay_columns,
+    copy_columns,
     step_through_top,
     walk_on,
 )
@@ -58,7 +58,7 @@ def room_of_blocks(n_rows: int, n_laid: int) -> BlockRoom:
 
 
 @kernel
-def walk_wanted(
+def walk_masked(
     steps: WalkSteps,
     roots: Ints,
     step: int,
@@ -91,7 +91,7 @@ def walk_block(
     n, are_all = rows.shape[0], wanted.shape[0] == 0
     at, takes_tops = room.at[:n], n >= FEWEST_FOR_TOPS and room.laid.shape[0] > 0
     if takes_tops:
-        lay_columns(values, rows, steps.tops.columns, room.laid)
+        copy_columns(values, rows, steps.tops.columns, room.laid)
     for tree in range(steps.starts.shape[0]):
         start = steps.starts[tree]
         for r in range(n):
@@ -141,7 +141,7 @@ def sparse_steps_of(steps: WalkSteps) -> SparseSteps:
 def walk_sparse(
     trees: SparseSteps, roots: Ints, by_row: Lines, rows: Int32s, wanted: NDArray[np.bool_], ends: Int32s
 ) -> None:
-    """`walk_wanted` for rows by their values other than 0."""
+    """`walk_masked` for rows by their values other than 0."""
     size = min(BLOCK_ROWS, rows.shape[0])
     room, own, dense = (
         room_of_blocks(size, 0),
@@ -202,7 +202,7 @@ def walk_twice(
     wanted: NDArray[np.bool_],
     ends: Int32s,
 ) -> None:
-    """`walk_wanted` for rows that lack values, by steps on values twice."""
+    """`walk_masked` for rows that lack values, by steps on values twice."""
     size = min(step, rows.shape[0])
     room, own = room_of_blocks(size, steps.tops.columns.shape[0]), np.arange(size).astype(np.int32)
     twice = np.empty((size, 2 * values.shape[1]), np.float32)

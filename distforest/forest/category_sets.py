@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from distforest.errors import ArtifactError
 from distforest.forest.frontier import LEFT, RIGHT, Frontier
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.schema import MAX_CATEGORIES
 from distforest.sources.source import Floats, Int32s, Ints
 
@@ -42,7 +42,7 @@ class CategorySets(NamedTuple):
     others_right: NDArray[np.bool_]
 
 
-@borrowing
+@no_refcount
 def side_of_category(node: int, value: float, sets: CategorySets) -> int:
     """The side of a category at a node that cuts categories; a value that is listed nowhere goes with all others."""
     first, last = sets.start[node], sets.start[node + 1]

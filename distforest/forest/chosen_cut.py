@@ -66,7 +66,7 @@ class ChosenCut:
         return {CHOSEN_CUT: {"cut": self.cut, "errors": self.errors}}
 
     @classmethod
-    def of(cls, provenance: Mapping[str, object]) -> Self | None:
+    def from_provenance(cls, provenance: Mapping[str, object]) -> Self | None:
         """Read the choice from the provenance of a forest; None if there was none, or the entry cannot be one."""
         entry = provenance.get(CHOSEN_CUT)
         errors = entry.get("errors") if isinstance(entry, Mapping) else None
@@ -77,12 +77,12 @@ class ChosenCut:
             return None
         return cls(tuple(found))
 
-    def told(self) -> str:
+    def in_words(self) -> str:
         """The choice in words.
 
         Examples
         --------
-        >>> ChosenCut((0.25, 0.125)).told()
+        >>> ChosenCut((0.25, 0.125)).in_words()
         "cut='zero': error out of bag 0.125, with cut='best' 0.25"
         """
         others = (f"cut={cut!r} {error:.4g}" for cut, error in self.errors.items() if cut != self.cut)

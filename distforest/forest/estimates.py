@@ -45,7 +45,7 @@ class Pruning:
         return {"gain": float(self.gain), "gains": self.gains.tolist(), "areas": self.areas.tolist()}
 
     @classmethod
-    def of(cls, entry: object) -> Self:
+    def from_entry(cls, entry: object) -> Self:
         """Read the pruning from JSON; raises ArtifactError if it cannot be one."""
         if not isinstance(entry, dict) or set(entry) != PRUNING:
             raise _unexpected("pruning", "a gain, gains and areas", entry)
@@ -75,7 +75,7 @@ class Estimates:
     pruning: Pruning | None = None
 
     @classmethod
-    def of(cls, provenance: Mapping[str, object]) -> Self:
+    def from_provenance(cls, provenance: Mapping[str, object]) -> Self:
         """Read the estimates of a forest's provenance.
 
         Raises
@@ -85,7 +85,7 @@ class Estimates:
 
         Examples
         --------
-        >>> Estimates.of({"estimates": {"oob_score": 0.875}})
+        >>> Estimates.from_provenance({"estimates": {"oob_score": 0.875}})
         Estimates(oob_score=0.875, oob_rmse=None, pruning=None)
         """
         entry = provenance.get(ESTIMATES, {})
@@ -95,7 +95,7 @@ class Estimates:
             if name in entry and not (_is_number(entry[name]) and least <= entry[name] <= most):
                 raise _unexpected(name, f"a finite number from {least} to {most}", entry[name])
         numbers = {name: float(entry[name]) for name in RANGES if name in entry}
-        return cls(**numbers, pruning=Pruning.of(entry["pruning"]) if "pruning" in entry else None)
+        return cls(**numbers, pruning=Pruning.from_entry(entry["pruning"]) if "pruning" in entry else None)
 
     def into(self, provenance: Mapping[str, object]) -> dict[str, object]:
         """The provenance with these estimates instead of any others; numbers that are not finite are left out."""

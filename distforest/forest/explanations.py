@@ -33,19 +33,19 @@ import numpy as np
 
 from distforest.errors import InputError
 from distforest.forest.node_sums import add_up_children, parents
-from distforest.forest.pairs.cells import Cells
+from distforest.forest.node_table import LEAF
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.pairs.pair_walks import blocks_of
+from distforest.forest.pairs.ranking_cells import Cells
 from distforest.forest.path_lengths import SameLeaf
-from distforest.forest.scoring import Predicting, between_nodes, telling_trees
-from distforest.forest.table import LEAF
+from distforest.forest.scoring import Predicting, between_nodes, informative_trees
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from distforest.forest.forest import Forest
+    from distforest.forest.node_table import NodeTable
     from distforest.forest.pairs.pair_walks import Block
-    from distforest.forest.table import NodeTable
     from distforest.sources.point_pairs import PointPairs
     from distforest.sources.source import Floats, Int32s, Ints
 
@@ -109,7 +109,7 @@ def explain_rows(forest: Forest, left: Int32s, right: Int32s, columns: tuple[str
     """
     if left.shape != right.shape:
         raise InputError(f"pairs need as many left rows as right rows, found {left.shape[1]} and {right.shape[1]}")
-    telling, n_pairs = telling_trees(forest).tolist(), left.shape[1]
+    telling, n_pairs = informative_trees(forest).tolist(), left.shape[1]
     n_trees = len(telling)
     if not telling:
         raise InputError("no tree drew an observed distance, so there is no distance to explain; observe more of them")
@@ -117,7 +117,7 @@ def explain_rows(forest: Forest, left: Int32s, right: Int32s, columns: tuple[str
     contributions = np.zeros((n_pairs, forest.n_columns))
     for tree in telling:
         nodes = node_distances(forest, tree)
-        paths = TreePaths.of(forest.table, tree)
+        paths = TreePaths.from_table(forest.table, tree)
         baseline += float(nodes(np.zeros(1, np.int64), np.zeros(1, np.int64))[0])
         for pair in range(n_pairs):
             ends = int(left[tree, pair]), int(right[tree, pair])
@@ -161,7 +161,7 @@ class TreePaths:
     columns: Int32s
 
     @classmethod
-    def of(cls, table: NodeTable, tree: int) -> TreePaths:
+    def from_table(cls, table: NodeTable, tree: int) -> TreePaths:
         """The splits of a tree."""
         span = slice(table.tree_start[tree], table.tree_start[tree + 1])
         left, right = table.left[span], table.right[span]
@@ -254,7 +254,7 @@ def explain_pairs(forest: Forest, pairs: PointPairs, columns: tuple[str, ...]) -
     distances, baselines, weight = np.zeros(n_pairs), np.zeros(n_pairs), np.zeros(n_pairs)
     contributions = np.zeros((n_pairs, forest.n_columns))
     for tree in range(forest.n_trees):
-        span, paths = slice(table.tree_start[tree], table.tree_start[tree + 1]), TreePaths.of(table, tree)
+        span, paths = slice(table.tree_start[tree], table.tree_start[tree + 1]), TreePaths.from_table(table, tree)
         rows = table.n_rows[span].astype(np.float64)
         means = sums_of_leaves(table, tree, answers[span] * rows) / rows
         for block in blocks_of(pairs):
@@ -279,7 +279,7 @@ def _explain_ranks(ranks: Ranks, pairs: PointPairs, columns: tuple[str, ...]) ->
     for block in blocks_of(pairs):
         shares = _shares_of_trees(ranks, block)
         for tree in range(table.n_trees):
-            answers, paths = answers_of_ranks(ranks, tree), TreePaths.of(table, tree)
+            answers, paths = answers_of_ranks(ranks, tree), TreePaths.from_table(table, tree)
             for place in np.flatnonzero(shares[tree]).tolist():
                 pair, share = block.pairs.start + place, float(shares[tree, place])
                 path = _passed(ranks, tree, block.only(place))
@@ -314,7 +314,7 @@ def _shares_of_trees(ranks: Ranks, block: Block) -> Floats:
 
 def answers_of_ranks(ranks: Ranks, tree: int) -> Floats:
     """The distance D of every node of a ranking tree, 1 - its rank for a leaf, shape (tree_size,)."""
-    cells = Cells.of(ranks, tree)
+    cells = Cells.from_ranks(ranks, tree)
     span = slice(cells.start, cells.start + len(cells.counts))
     of_kinds = np.repeat(1.0 - ranks.parts[span, None], 2, axis=1)
     counts = cells.counts.astype(np.float64)

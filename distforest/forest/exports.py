@@ -173,7 +173,7 @@ def onnx_model(forest: Forest) -> ModelProto:
     graph = helper.make_graph(nodes, "forest", [rows], outputs, initializers)
     imports = [helper.make_opsetid(domain, version) for domain, version in OPSETS.items()]
     model = helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION, producer_name="distforest")
-    helper.set_model_props(model, _told(forest))
+    helper.set_model_props(model, _metadata(forest))
     return model
 
 
@@ -226,10 +226,10 @@ def _outputs_of_leaves(forest: Forest, leaf_table: Predicting) -> tuple[np.ndarr
         start, end = table.tree_start[number], table.tree_start[number + 1]
         leaves = np.flatnonzero(table.is_leaf[start:end])
         values = leaf_table.outputs(number, leaves)
-        is_told = values != 0.0
-        is_told[:, 0] = True
-        place, output = np.nonzero(is_told)
-        found.append((start + leaves[place], output, values[is_told]))
+        is_written = values != 0.0
+        is_written[:, 0] = True
+        place, output = np.nonzero(is_written)
+        found.append((start + leaves[place], output, values[is_written]))
     leaf, output, value = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return leaf, output, value
 
@@ -276,7 +276,7 @@ _DTYPES_OF_CLASSES: tuple[tuple[set[type], Any], ...] = (
 """The dtype that holds classes of some types."""
 
 
-def _told(forest: Forest) -> dict[str, str]:
+def _metadata(forest: Forest) -> dict[str, str]:
     """What the model states about the forest: its digest and method, and the names of its features."""
     schema = forest.schema
     names = {} if schema is None else {"feature_names": json.dumps(list(schema.names))}

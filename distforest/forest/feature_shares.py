@@ -89,7 +89,7 @@ def read_feature_shares(address: str, manifest: Manifest, features: str | None =
     check_columns("feature_weights", weights, n_columns)
     dependence = read_array(address, manifest, "dependence") if "dependence" in manifest["arrays"] else None
     check_columns("dependence", dependence, n_columns)
-    of_forest = Schema.of_provenance(manifest["provenance"])
+    of_forest = Schema.from_provenance(manifest["provenance"])
     names = of_forest.names if features is None and of_forest else read_names(features, n_columns)
     return FeatureShares(shares_of(weights), dependence, names)
 

@@ -22,8 +22,8 @@ from distforest.forest.leaf_kinds import NEAREST, VOICES, leaf_kind
 from distforest.forest.lean_table import LeanTable
 from distforest.forest.leaves import LaidMeans, LeafTable, Means, expect
 from distforest.forest.members import KeptDistances, LeafDistances, Members
+from distforest.forest.node_table import NodeTable, PickledWithoutCaches
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
-from distforest.forest.table import NodeTable, PickledWithoutCaches
 from distforest.forest.target_leaves import TargetMembers
 from distforest.sources.arrays import rows_of
 from distforest.sources.category_codes import check_codes
@@ -235,7 +235,7 @@ class Forest(PickledWithoutCaches):
     @cached_property
     def schema(self) -> Schema | None:
         """These columns in training, with their names; None if they had none."""
-        return Schema.of_provenance(self.provenance)
+        return Schema.from_provenance(self.provenance)
 
     def with_schema(self, schema: Schema | None) -> Forest:
         """The same forest with these columns, or with none, in its provenance."""
@@ -282,7 +282,7 @@ class Forest(PickledWithoutCaches):
         objects, starts, columns = self.objects, self.object_starts, self.object_columns
         if objects is None or starts is None or columns is None:
             return None
-        return SparseFeatures.of(starts, columns, objects, (self.n_training, self.n_features))
+        return SparseFeatures.from_arrays(starts, columns, objects, (self.n_training, self.n_features))
 
     @cached_property
     def training_nodes(self) -> Int32s:
@@ -307,12 +307,12 @@ class Forest(PickledWithoutCaches):
     def training_index(self) -> LeafIndex:
         """The training rows of each leaf, made once; raises InputError as `training_nodes`."""
         with _INDEXING:
-            return self.__dict__.get("training_index") or LeafIndex.of(self.training_nodes)
+            return self.__dict__.get("training_index") or LeafIndex.from_nodes(self.training_nodes)
 
     @cached_property
     def held_nodes(self) -> HeldNodes:
         """The nodes in which training rows lie, made once; raises InputError as `training_nodes`."""
-        return HeldNodes.of(self.training_nodes, self.table.tree_start)
+        return HeldNodes.from_nodes(self.training_nodes, self.table.tree_start)
 
     @cached_property
     def laid_means(self) -> LaidMeans | None:
@@ -328,10 +328,14 @@ class Forest(PickledWithoutCaches):
 
         Raises InputError as `training_nodes`.
         """
-        return KeptDistances.of(self.leaf_table, self.training_nodes) if type(self.leaf_table) is Members else None
+        return (
+            KeptDistances.allocate(self.leaf_table, self.training_nodes) if type(self.leaf_table) is Members else None
+        )
 
     @classmethod
-    def of(cls, meaning: Meaning, arrays: dict[str, np.ndarray], provenance: dict[str, object] | None = None) -> Forest:
+    def from_arrays(
+        cls, meaning: Meaning, arrays: dict[str, np.ndarray], provenance: dict[str, object] | None = None
+    ) -> Forest:
         """Build a forest of arrays by name; raises ArtifactError if one is missing."""
         try:
             some = {name: arrays[name] for name in SOME_NODES if name in arrays}

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.source import Floats, Int32s, Ints, offsets
 
 LEFT, RIGHT, STAY = 0, 1, 2
@@ -155,7 +155,7 @@ class Frontier:
         return Frontier(np.repeat(self.tree, n_children), numbers.astype(np.int32), starts, rows[kept], weights[kept])
 
 
-@borrowing
+@no_refcount
 def longest_of(starts: Ints) -> int:
     """The number of rows of the largest node, of nodes that start at ``starts``, shape (n_nodes + 1,)."""
     longest = np.int64(0)

@@ -19,11 +19,11 @@ import numpy as np
 from distforest.errors import ArtifactError
 from distforest.forest.leaves import InBag, LeafTable, check_members, drawn_weights, expect
 from distforest.forest.members import group
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 if TYPE_CHECKING:
-    from distforest.forest.table import NodeTable
+    from distforest.forest.node_table import NodeTable
 
 INDPTR, INDICES, LINK_DISTANCES = "graph_indptr", "graph_indices", "graph_distances"
 GRAPH_ARRAYS = (INDPTR, INDICES, LINK_DISTANCES)
@@ -138,7 +138,7 @@ def link_means(
             means[a, b] = absent + means[a, b] / (mass_left * mass[b])
 
 
-@borrowing
+@no_refcount
 def mass_of(of_tree: TreeRows, node: int) -> float:
     """The weight of the rows of a node."""
     mass = 0.0
@@ -147,7 +147,7 @@ def mass_of(of_tree: TreeRows, node: int) -> float:
     return mass
 
 
-@borrowing
+@no_refcount
 def add_links(
     of_tree: TreeRows, kept: KeptLinks, absent: float, nodes: Ints, place: Int32s, least: int, sums: Floats
 ) -> None:

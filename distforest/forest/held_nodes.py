@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.source import Floats, Int32s, Ints
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class HeldNodes(NamedTuple):
 
     Examples
     --------
-    >>> HeldNodes.of(np.array([[2, 0, 0, 2], [1, 1, 1, 1]], np.int32), np.array([0, 3, 6]), listed_rows=0)
+    >>> HeldNodes.from_nodes(np.array([[2, 0, 0, 2], [1, 1, 1, 1]], np.int32), np.array([0, 3, 6]), listed_rows=0)
     HeldNodes(start=array([0, 2, 3]), nodes=array([0, 2, 1], dtype=int32))
     """
 
@@ -49,7 +49,7 @@ class HeldNodes(NamedTuple):
     nodes: Int32s
 
     @classmethod
-    def of(cls, nodes: Int32s, tree_start: Ints, listed_rows: int = LISTED_ROWS) -> HeldNodes:
+    def from_nodes(cls, nodes: Int32s, tree_start: Ints, listed_rows: int = LISTED_ROWS) -> HeldNodes:
         """The nodes of rows, shape (n_trees, n_rows); ``tree_start`` is that of the node table."""
         n_trees, n_rows = nodes.shape
         if n_rows <= listed_rows:
@@ -143,7 +143,7 @@ def nearest_first(distances: Floats, indices: Ints) -> None:
             sink(apart, rows, n)
 
 
-@borrowing
+@no_refcount
 def is_further(one: float, index: int, other: float, other_index: int) -> bool:
     """Whether (one, index) comes after (other, other_index): NaN after numbers, equal ones by their index."""
     if np.isnan(one) or np.isnan(other):
@@ -151,7 +151,7 @@ def is_further(one: float, index: int, other: float, other_index: int) -> bool:
     return one > other or (one == other and index > other_index)
 
 
-@borrowing
+@no_refcount
 def sink(apart: Floats, rows: Ints, n: int) -> None:
     """Let the first entry of a heap of ``n`` entries sink to its place."""
     place = 0

@@ -13,8 +13,8 @@ import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.forest.scoring import between_nodes, says_shared, strange_rows, telling_trees
-from distforest.forest.table import route
+from distforest.forest.node_table import route
+from distforest.forest.scoring import between_nodes, informative_trees, misplaced_rows, uses_proximity
 from distforest.sources.arrays import ArraySource, is_complete
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def gain_importances(forest: Forest, columns: tuple[str, ...]) -> FeatureImporta
         Names of the columns.
     """
     table = forest.table
-    gain = table.n_rows if says_shared(forest) else table.gain
+    gain = table.n_rows if uses_proximity(forest) else table.gain
     per_entry = np.repeat(gain.astype(np.float64), table.width)
     tree = np.repeat(np.arange(forest.n_trees), np.diff(table.offset[table.tree_start]))
     cells = tree * forest.n_columns + table.columns
@@ -112,7 +112,7 @@ def permutation_importances(
         The rows are not those of training, or no tree left two rows out whose distance was observed.
     """
     _check_training_rows(forest, source)
-    found = [increases_of_tree(forest, tree, source, truth, seed) for tree in telling_trees(forest).tolist()]
+    found = [increases_of_tree(forest, tree, source, truth, seed) for tree in informative_trees(forest).tolist()]
     increases = [own for own in found if own is not None]
     if not increases:
         cure = "fit with bootstrap=True or a smaller max_samples, or grow more trees"
@@ -137,7 +137,7 @@ def _check_training_rows(forest: Forest, source: Source) -> None:
     if source.shape[0] != forest.n_training:
         found = f"found {counted(source.shape[0], 'row')} instead of {forest.n_training:,}"
         raise InputError(f"{expected}, {found}; {cure}")
-    if len(strange := strange_rows(forest, source, np.arange(forest.n_training))):
+    if len(strange := misplaced_rows(forest, source, np.arange(forest.n_training))):
         raise InputError(f"{expected}, but row {strange[0]} ends in another node than in training; {cure}")
 
 
@@ -166,7 +166,9 @@ def increases_of_tree(forest: Forest, number: int, source: Source, truth: Truth,
     rows = source.block(numbers.astype(np.int32), np.arange(forest.n_columns, dtype=np.int32)).astype(np.float32)
 
     def error_of(values: Float32s) -> float:
-        nodes = route(table, ArraySource.of(values, is_complete(values)), np.arange(len(values), dtype=np.int32))[0]
+        nodes = route(
+            table, ArraySource.from_values(values, is_complete(values)), np.arange(len(values), dtype=np.int32)
+        )[0]
         met, place = np.unique(nodes.astype(np.int64), return_inverse=True)
         distances = between_nodes(forest).between(number, met, met)
         return float(weights @ (true - distances[place[left], place[right]]) ** 2)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.source import Floats, Int32s, Ints, offsets
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class LeafIndex(NamedTuple):
         start    0 0 2 4, 4 7 8                         where each node's members begin, and where the last ones end
         members  0 1 2 3, 0 1 2 3                       places, in ascending order in each node
 
-    Use `LeafIndex.of` to build one.
+    Use `LeafIndex.from_nodes` to build one.
     """
 
     order: Int32s
@@ -60,7 +60,7 @@ class LeafIndex(NamedTuple):
         return len(self.order)
 
     @classmethod
-    def of(cls, nodes: Int32s, threads: int = 1) -> LeafIndex:
+    def from_nodes(cls, nodes: Int32s, threads: int = 1) -> LeafIndex:
         """Group rows by the node in which they end, by counting, in n_trees x n_rows steps.
 
         Parameters
@@ -73,7 +73,7 @@ class LeafIndex(NamedTuple):
 
         Examples
         --------
-        >>> index = LeafIndex.of(np.array([[1, 2, 1, 2], [0, 0, 0, 1]], np.int32))
+        >>> index = LeafIndex.from_nodes(np.array([[1, 2, 1, 2], [0, 0, 0, 1]], np.int32))
         >>> index.order.tolist(), index.start.tolist(), index.members.tolist()
         ([0, 2, 1, 3], [0, 0, 2, 4, 4, 7, 8], [0, 1, 2, 3, 0, 1, 2, 3])
         """
@@ -312,7 +312,7 @@ def nearest_rows(
         keep_greatest(old, old_rows, here[:n], rows_here[:n], first, greatest[i], rows[i])
 
 
-@borrowing
+@no_refcount
 def keep_greatest(
     old: Floats, old_rows: Ints, here: Floats, rows_here: Ints, first: int, greatest: Floats, rows: Ints
 ) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from distforest.forest.table import NodeTable
+    from distforest.forest.node_table import NodeTable
 
     Arrays = Mapping[str, np.ndarray]
 
@@ -122,7 +122,7 @@ class KeepsMeans(Keeps):
     kind: ClassVar[str] = "means"
 
     @classmethod
-    def of(cls, learned: TruthKind, nearest: bool) -> KeepsMeans:
+    def from_kind(cls, learned: TruthKind, nearest: bool) -> KeepsMeans:
         """What leaves keep of vectors of this kind."""
         return cls(FACTORS[learned], nearest, COSINE if learned == TruthKind.DIRECTIONS else None)
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from distforest.forest.table import LEAF, NodeTable
+from distforest.forest.node_table import LEAF, NodeTable
 from distforest.sources.source import offsets
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class KeptArray:
     elsewhere: float | None = None
 
     @classmethod
-    def of(cls, array: np.ndarray, inner: NDArray[np.bool_] | None = None, elsewhere: float = 0.0) -> KeptArray:
+    def from_array(cls, array: np.ndarray, inner: NDArray[np.bool_] | None = None, elsewhere: float = 0.0) -> KeptArray:
         """Keep an array, if ``inner`` is given one of a value a node, of which leaves have mostly ``elsewhere``."""
         if inner is not None and are_all(array[~inner], np.array(elsewhere, array.dtype)):
             return cls(shortest(array[inner]), array.dtype, elsewhere)
@@ -119,7 +119,9 @@ class LeanTable(NodeTable):
         left, right = children_by_levels(wide.tree_size, inner)
         are_by_levels = np.array_equal(left, wide.left) and np.array_equal(right, wide.right)
         names = [name for name in LEAN if not (are_by_levels and name in ("left", "right"))]
-        self.__dict__["kept"] = {name: KeptArray.of(getattr(wide, name), *of_nodes.get(name, ())) for name in names}
+        self.__dict__["kept"] = {
+            name: KeptArray.from_array(getattr(wide, name), *of_nodes.get(name, ())) for name in names
+        }
 
     def __getattr__(self, name: str) -> np.ndarray:
         """Make an array of `LEAN`, of which there is none yet."""

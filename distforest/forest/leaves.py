@@ -32,12 +32,12 @@ from numpy.typing import NDArray
 from distforest.amounts import counted
 from distforest.errors import ArtifactError
 from distforest.forest.held_nodes import HeldNodes, OfOneRow
-from distforest.forest.table import PickledWithoutCaches
-from distforest.jit import borrowing, kernel
+from distforest.forest.node_table import PickledWithoutCaches
+from distforest.jit import kernel, no_refcount
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 if TYPE_CHECKING:
-    from distforest.forest.table import NodeTable
+    from distforest.forest.node_table import NodeTable
 
 Counts = NDArray[np.int32]
 InBag = NDArray[np.uint8]
@@ -312,7 +312,7 @@ class Means(LeafTable):
                 raise ArtifactError(f"{name}[{int(np.argmin(holds))}]: values are finite, spreads not negative")
 
 
-@borrowing
+@no_refcount
 def class_distance(one: Floats, other: Floats, costs: Float32s | None) -> float:
     """1 - sum_k p_k p'_k; or with costs the sum over k > l of C_kl (p_k p'_l + p_l p'_k).
 
@@ -346,7 +346,7 @@ def class_distances_of_pairs(left: Floats, right: Floats, costs: Float32s | None
         distances[e] = class_distance(left[e], right[e], costs)
 
 
-@borrowing
+@no_refcount
 def spread_distance(means: Floats, spreads: Floats, factor: float, one: int, other: int) -> float:
     """Factor (||m - m'||^2 + (s + s')) of two nodes, numbers in the whole table."""
     square = 0.0
@@ -375,7 +375,7 @@ def spread_distances_of_pairs(
 # --- one row's nodes, and all trees at once ---------------------------------------------------------------
 
 
-@borrowing
+@no_refcount
 def share_of(table: ShareTable, node: int, k: int) -> float:
     """The share of class k in a node, a number in the whole table."""
     return table.counts[node, k] * table.factors[k] / table.sizes[node]

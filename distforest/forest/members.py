@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from distforest.forest.held_nodes import HeldNodes, OfOneRow
     from distforest.forest.leaves import InBag
-    from distforest.forest.table import NodeTable
+    from distforest.forest.node_table import NodeTable
 
 N = TypeVar("N", int, "Ints")
 
@@ -301,7 +301,7 @@ class RowsOfLeaves(NamedTuple):
     mass: Ints
 
     @classmethod
-    def of(cls, members: Members, tree: int) -> RowsOfLeaves:
+    def from_members(cls, members: Members, tree: int) -> RowsOfLeaves:
         """The rows of a tree of ``members``."""
         table, groups = members.table, members.groups(tree)
         nodes = np.flatnonzero(table.is_leaf[table.tree_start[tree] : table.tree_start[tree + 1]])
@@ -322,7 +322,7 @@ def leaf_triangles(members: Members, block_rows: int) -> Floats:
     """
     ends = offsets(triangle_size(leaves_per_tree(members.table)))
     triangles = np.zeros(ends[-1])
-    trees = [RowsOfLeaves.of(members, tree) for tree in range(members.table.n_trees)]
+    trees = [RowsOfLeaves.from_members(members, tree) for tree in range(members.table.n_trees)]
     leaf, weight = np.zeros((2, len(trees), members.leaves.shape[1]), np.int32)  # of each training row, 0 out of bag
     for number, tree in enumerate(trees):
         leaf[number, tree.rows] = np.repeat(np.arange(len(tree.mass)), np.diff(tree.start))
@@ -396,7 +396,7 @@ class KeptDistances:
     is_known: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, members: Members, nodes: Int32s) -> KeptDistances | None:
+    def allocate(cls, members: Members, nodes: Int32s) -> KeptDistances | None:
         """Room for the distances to training rows in ``nodes``, shape (n_trees, n_rows), leaves all of them.
 
         None if that is more than `KEPT_NUMBERS`.
@@ -406,7 +406,7 @@ class KeptDistances:
         if first[-1] + nodes.size // 4 > KEPT_NUMBERS:
             return None
         number = np.where(table.is_leaf, LeafDistances(table, np.empty(0)).numbers, -1).astype(np.int32)
-        rows = [RowsOfLeaves.of(members, tree) for tree in range(table.n_trees)]
+        rows = [RowsOfLeaves.from_members(members, tree) for tree in range(table.n_trees)]
         places = number[table.tree_start[:-1, None] + nodes].astype(np.uint16)
         is_known = np.zeros(int(n_leaves.sum()), np.bool_)
         return cls(members, rows, offsets(n_leaves), number, places, first, np.empty(first[-1]), is_known)

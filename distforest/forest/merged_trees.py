@@ -79,12 +79,12 @@ def merged_in_words(provenance: Mapping[str, Any]) -> str:
     found = entry.get("trees") if isinstance(entry, dict) else None
     if not isinstance(found, list):
         return ""
-    told = [
+    parts = [
         f"trees {own.get('first')} to {own.get('last')} of seed {own.get('seed')}"
         for own in found
         if isinstance(own, dict)
     ]
-    return f"{counted(len(told), 'forest')}: {', '.join(told)}"
+    return f"{counted(len(parts), 'forest')}: {', '.join(parts)}"
 
 
 def merged(forests: Sequence[Forest]) -> Forest:
@@ -124,7 +124,7 @@ def merged(forests: Sequence[Forest]) -> Forest:
             raise InputError(f"{MERGEABLE}: {both} are in two of them; {cure}")
     arrays, meaning = _arrays(forests), _meaning(forests)
     named = next((one.schema for one in forests if one.schema is not None and one.schema.is_named), forests[0].schema)
-    return Forest.of(meaning, arrays, _provenance(forests, spans)).with_schema(named)
+    return Forest.from_arrays(meaning, arrays, _provenance(forests, spans)).with_schema(named)
 
 
 def spans_of(forest: Forest) -> list[TreeSpan]:
@@ -168,7 +168,7 @@ def _check_data(one: Forest, other: Forest) -> None:
     growths = [own.provenance.get("versions", {}).get("growth") for own in (one, other)]
     if growths[0] != growths[1]:
         raise InputError(f"{MERGEABLE}, found version {growths[0]} of the growth beside {growths[1]}; grow both by one")
-    known, found = data_told(one.provenance), data_told(other.provenance)
+    known, found = recorded_data(one.provenance), recorded_data(other.provenance)
     both = known.keys() & found.keys() - {"similarity"}
     if not both:
         cure = "fit both in Python, to arrays, or both by jobs"
@@ -191,7 +191,7 @@ def _check_columns(one: Forest, other: Forest) -> None:
 
 
 def _difference(name: str, one: object, other: object, forest: Forest) -> str:
-    """What differs between two entries of `data_told`, in words; the forest has the one."""
+    """What differs between two entries of `recorded_data`, in words; the forest has the one."""
     if not isinstance(one, dict) or not isinstance(other, dict):
         return f"{name} {one} beside {other}"
     differing = sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
@@ -202,7 +202,7 @@ def _difference(name: str, one: object, other: object, forest: Forest) -> str:
     )
 
 
-def data_told(provenance: Mapping[str, Any]) -> dict[str, object]:
+def recorded_data(provenance: Mapping[str, Any]) -> dict[str, object]:
     """What a forest's provenance states about its data: the digest of all, or of each input; and the function."""
     if isinstance(entry := provenance.get(MERGED), dict):
         return dict(entry.get("data", {}))
@@ -255,13 +255,13 @@ def _provenance(forests: Sequence[Forest], spans: Sequence[Sequence[TreeSpan]]) 
     """The provenance of the first forest, without what holds for a single fit; which trees there are, of which data."""
     kept = {name: entry for name, entry in forests[0].provenance.items() if name not in DROPPED}
     trees = [span.entry for own in spans for span in own]
-    data, grown_by = data_told(forests[0].provenance), list[dict[str, Any]]()
+    data, grown_by = recorded_data(forests[0].provenance), list[dict[str, Any]]()
     for forest in forests:
         found = forest.provenance.get("grown_by")
         versions = forest.provenance.get("versions", {})
         one = {"trees": forest.n_trees, **{name: versions.get(name) for name in ("distforest", "numpy", "numba")}}
         grown_by += found if isinstance(found, list) else [one]
-        common = data_told(forest.provenance)
+        common = recorded_data(forest.provenance)
         data = {name: entry for name, entry in data.items() if name in common}
     if isinstance(similarity := kept.get("similarity"), dict):
         origins = [forest.provenance.get("similarity", {}) for forest in forests]

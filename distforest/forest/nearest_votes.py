@@ -39,7 +39,7 @@ def nearest_members(nodes: Int32s, training: Int32s | LeafIndex, source: Source,
     ndarray
         Numbers of training objects, shape (n_trees, n), int32; -1 if no similarity is observed.
     """
-    index = training if isinstance(training, LeafIndex) else LeafIndex.of(training)
+    index = training if isinstance(training, LeafIndex) else LeafIndex.from_nodes(training)
     voters = np.empty(nodes.shape, np.int32)
     step = max(1, COMPARED_PAIRS // index.n_rows)
     for first in range(0, len(rows), step):

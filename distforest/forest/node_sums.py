@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.source import Floats, Int32s, Ints
 
 if TYPE_CHECKING:
     from distforest.forest.leaves import InBag
-    from distforest.forest.table import NodeTable
+    from distforest.forest.node_table import NodeTable
 
 
 def parents(left: Int32s, right: Int32s) -> Ints:
@@ -125,7 +125,7 @@ def describe(
                 join(node, right[nodes][node], of_tree)
 
 
-@borrowing
+@no_refcount
 def describe_ends(leaves: Int32s, in_bag: InBag | Int32s, vectors: Floats, first_row: Ints, moments: Moments) -> None:
     """`describe` each node of a tree by the rows that end there: the mean about the first row, then the squares."""
     weights, means, squares = moments
@@ -148,7 +148,7 @@ def describe_ends(leaves: Int32s, in_bag: InBag | Int32s, vectors: Floats, first
                 squares[node] += in_bag[row] * (vectors[row, q] - means[node, q]) ** 2
 
 
-@borrowing
+@no_refcount
 def join(node: int, child: int, moments: Moments) -> None:
     """Add the moments of a child to those of a node, by the formulas of `describe`."""
     weights, means, squares = moments

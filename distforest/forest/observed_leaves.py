@@ -21,14 +21,14 @@ from distforest.errors import ArtifactError
 from distforest.forest.leaves import LeafTable, drawn_weights, expect
 from distforest.forest.members import LeafDistances, Members, leaves_per_tree, triangle_size
 from distforest.forest.node_sums import add_up_children, parents
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from distforest.forest.held_nodes import HeldNodes, OfOneRow
-    from distforest.forest.table import NodeTable
+    from distforest.forest.node_table import NodeTable
 
 
 class Lineage(NamedTuple):
@@ -57,14 +57,14 @@ def lineage_of(left: Int32s, right: Int32s, leaves: Int32s, weights: Int32s) -> 
     size = np.bincount(leaves[rows], minlength=len(left)).astype(np.int64)
     add_up_children(left, right, size)
     start = np.zeros(len(left), np.int64)
-    lay_out_nodes(left, right, size, start)
+    place_nodes(left, right, size, start)
     order = np.argsort(start[leaves[rows]], kind="stable")
     rows = rows[order]
     return Lineage(start, start + size, rows.astype(np.int32), weights[rows].astype(np.int32), parents(left, right))
 
 
 @kernel
-def lay_out_nodes(left: Int32s, right: Int32s, size: Ints, start: Ints) -> None:
+def place_nodes(left: Int32s, right: Int32s, size: Ints, start: Ints) -> None:
     """Begin a left child where its parent begins, and a right one behind its sibling."""
     for node in range(left.shape[0]):
         if left[node] >= 0:
@@ -119,7 +119,7 @@ def count_unobserved(tree: Lineage, distances: Float32s, leaves: Ints) -> int:
     return unobserved
 
 
-@borrowing
+@no_refcount
 def has_observed(tree: Lineage, distances: Float32s, one: int, other: int) -> bool:
     """Whether a pair of different rows of two nodes was observed."""
     for e in range(tree.start[one], tree.stop[one]):

@@ -21,7 +21,7 @@ import numpy as np
 
 from distforest.forest.leaves import drawn_weights
 from distforest.forest.members import group
-from distforest.forest.scoring import between_nodes, distance, telling_trees
+from distforest.forest.scoring import between_nodes, distance, informative_trees
 from distforest.jit import kernel
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def known_distances(forest: Forest, truth: Truth, rows: Ints, columns: Ints) -> 
         shares, _ = shares_of_rows(forest, forest.training_nodes[:, rows[block]], out[:, block])
         one_sided[block] = weighted_distances(shares, truth, columns)
     two_sided, tells = np.zeros((len(rows), len(columns))), np.zeros(len(rows))
-    for tree in telling_trees(forest).tolist():
+    for tree in informative_trees(forest).tolist():
         some = np.flatnonzero(out[tree])
         left, one = np.unique(forest.training_nodes[tree, rows[some]], return_inverse=True)
         right, other = np.unique(forest.training_nodes[tree, columns], return_inverse=True)

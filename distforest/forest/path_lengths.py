@@ -18,7 +18,7 @@ from distforest.jit import kernel
 from distforest.sources.source import Floats, Int32s, Ints
 
 if TYPE_CHECKING:
-    from distforest.forest.table import NodeTable
+    from distforest.forest.node_table import NodeTable
 
 EULER = 0.5772156649
 """Euler's constant to as many places as Liu, Ting and Zhou give."""

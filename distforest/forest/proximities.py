@@ -84,7 +84,7 @@ def proximity(left: Int32s, right: Int32s | LeafIndex, threads: int = 1) -> Floa
 def _indexed(left: Int32s, right: Int32s | LeafIndex, threads: int) -> LeafIndex:
     """The index of ``right``; refuses sides from different forests."""
     _check_sides(left, right)
-    return right if isinstance(right, LeafIndex) else LeafIndex.of(routed(right), threads)
+    return right if isinstance(right, LeafIndex) else LeafIndex.from_nodes(routed(right), threads)
 
 
 def _check_sides(left: Int32s, right: Int32s | LeafIndex) -> None:
@@ -131,7 +131,7 @@ def out_of_bag_proximity(forest: Forest, left: Ints, right: Ints, threads: int =
     """
     nodes = forest.training_nodes
     out_left, out_right = forest.in_bag[:, left] == 0, forest.in_bag[:, right] == 0
-    index = LeafIndex.of(np.where(out_right, nodes[:, right], -1), threads)
+    index = LeafIndex.from_nodes(np.where(out_right, nodes[:, right], -1), threads)
     estimate = _shared(np.where(out_left, nodes[:, left], -1), index, threads)
     count = np.empty(estimate.shape, np.int64)
     for rows in _blocks(len(left), ROWS_OF_PROXIMITIES):  # sums of integers below 2^24 are exact in float32

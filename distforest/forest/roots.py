@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from distforest.forest.leaf_kinds import NEAREST, UNOBSERVED, KeepsOfPairs
+from distforest.forest.node_table import n_roots_of
 from distforest.forest.observed_leaves import share_of_pairs
 from distforest.forest.sealed.artifact import meaning_of, read_array
-from distforest.forest.table import n_roots_of
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
@@ -65,12 +65,12 @@ class Roots:
     leaf: LeafKind
 
     @classmethod
-    def of_forest(cls, forest: Forest) -> Self:
+    def from_forest(cls, forest: Forest) -> Self:
         """Count the roots of a forest in memory."""
         return cls(n_roots_of(forest.table.tree_size), forest.n_trees, forest.n_training, forest.meaning.leaf)
 
     @classmethod
-    def of_manifest(cls, address: str, manifest: Manifest) -> Self:
+    def from_manifest(cls, address: str, manifest: Manifest) -> Self:
         """Count the roots of a sealed forest from its tree sizes; raises ArtifactError if they are damaged."""
         sizes = read_array(address, manifest, "tree_size")
         n_rows = int(manifest["arrays"]["in_bag"]["shape"][-1])
@@ -88,15 +88,15 @@ class Roots:
             return self.n_rows == 2 and self.n_roots == self.n_trees
         return 2 * self.n_roots > self.n_trees
 
-    def told(self) -> str:
+    def warning(self) -> str:
         """Say how many trees have no split (DF012), and the consequence; "" if they are not too many.
 
         Examples
         --------
         >>> from distforest.forest.leaf_kinds import KeepsNothing, KeepsVotes
-        >>> Roots(20, 20, 150, KeepsNothing("same_leaf")).told(), Roots(9, 20, 150, KeepsVotes("mean")).told()
+        >>> Roots(20, 20, 150, KeepsNothing("same_leaf")).warning(), Roots(9, 20, 150, KeepsVotes("mean")).warning()
         ('DF012 no tree has a split, so every distance is 0', '')
-        >>> Roots(11, 20, 150, KeepsVotes("mean")).told()
+        >>> Roots(11, 20, 150, KeepsVotes("mean")).warning()
         'DF012 11 of 20 trees have no split, so they tell no pairs apart, and answers rest on the other 9'
         """
         if not self.are_too_many:
@@ -124,13 +124,13 @@ class Stayed:
     n_routed: int
 
     @classmethod
-    def of(cls, tree_size: Ints, leaves: Int32s | None) -> Self:
+    def from_leaves(cls, tree_size: Ints, leaves: Int32s | None) -> Self:
         """Count from the node of each training row, shape (n_trees, n_rows), or negative; None over pairs of points.
 
         Examples
         --------
         >>> import numpy as np
-        >>> Stayed.of(np.array([3, 1]), np.array([[0, 0, 2, -2], [0, 0, 0, 0]], np.int32))
+        >>> Stayed.from_leaves(np.array([3, 1]), np.array([[0, 0, 2, -2], [0, 0, 0, 0]], np.int32))
         Stayed(n_stayed=2, n_routed=3)
         """
         if leaves is None:
@@ -143,16 +143,16 @@ class Stayed:
         """Whether more than the share `MOST_STAY` stays."""
         return self.n_stayed > MOST_STAY * self.n_routed
 
-    def told(self, leaf: LeafKind) -> str:
+    def warning(self, leaf: LeafKind) -> str:
         """Say how many rows stay (DF012), the consequence and what to do; "" if they are not too many.
 
         Examples
         --------
         >>> from distforest.forest.leaf_kinds import KeepsNothing
-        >>> Stayed(940, 1000).told(KeepsNothing("path_lengths"))
+        >>> Stayed(940, 1000).warning(KeepsNothing("path_lengths"))
         'DF012 objects lack similarities: 94 % of their ways end at the root of a tree, where all have the same score
         (observe more pairs, and set contamination rather than trust its "auto")'
-        >>> Stayed(700, 1000).told(KeepsNothing("path_lengths"))
+        >>> Stayed(700, 1000).warning(KeepsNothing("path_lengths"))
         ''
         """
         if not self.are_too_many:

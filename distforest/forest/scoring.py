@@ -26,14 +26,14 @@ from distforest.forest.leaf_index import by_row
 from distforest.forest.leaves import ClassCounts, LeafTable, Means
 from distforest.forest.members import Members, leaves_per_tree
 from distforest.forest.nearest_votes import nearest_members
+from distforest.forest.node_table import route
 from distforest.forest.observed_leaves import ObservedLeafDistances, ObservedMembers, share_of_pairs
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.path_lengths import PathLengths, SameLeaf
 from distforest.forest.proximities import check_n_neighbors, nearest, proximity
-from distforest.forest.table import route
 from distforest.forest.target_leaves import TargetMembers
 from distforest.jit import kernel
-from distforest.sources.class_costs import costs_among
+from distforest.sources.cost_matrix import costs_among
 from distforest.sources.row_kinds import Several
 from distforest.sources.source import Floats, Int32s, Ints, Source
 from distforest.sources.truth import Truth, TruthKind
@@ -59,12 +59,12 @@ def apply(forest: Forest, source: Source) -> Int32s:
     return route(forest.routed_table, forest.as_split(source), np.arange(source.shape[0], dtype=np.int32))
 
 
-def strange_rows(forest: Forest, source: Source, numbers: Ints) -> Ints:
+def misplaced_rows(forest: Forest, source: Source, numbers: Ints) -> Ints:
     """Find the rows of ``source`` that do not end where the training rows ``numbers`` did; returns their places."""
     return np.flatnonzero((apply(forest, source) != forest.training_nodes[:, numbers]).any(axis=0))
 
 
-def says_shared(forest: Forest) -> bool:
+def uses_proximity(forest: Forest) -> bool:
     """Whether the forest's distance is 1 - `distforest.forest.proximities.proximity`."""
     return isinstance(forest.leaf_table, SameLeaf)
 
@@ -76,7 +76,7 @@ def between_nodes(forest: Forest) -> LeafTable:
     return forest.leaf_table
 
 
-def telling_trees(forest: Forest) -> Ints:
+def informative_trees(forest: Forest) -> Ints:
     """The trees that know distances: all but those that drew no observed pair of rows, see `observed_leaves`."""
     if isinstance(forest.leaf_table, (ObservedMembers, ObservedLeafDistances)):
         return np.flatnonzero(~forest.leaf_table.silent)
@@ -111,7 +111,7 @@ def distance(forest: Forest, left: Int32s, right: Int32s) -> Floats:
     InputError
         The two sides have different numbers of trees.
     """
-    if says_shared(forest):
+    if uses_proximity(forest):
         return 1.0 - proximity(left, indexed(forest, right))
     if len(left) != len(right):
         raise InputError(
@@ -124,8 +124,8 @@ def distance(forest: Forest, left: Int32s, right: Int32s) -> Floats:
         for rows in _blocks(left.shape[1]):
             for columns in _blocks(right.shape[1]):
                 _add_trees(forest, left[:, rows], right[:, columns], total[rows, columns])
-    n_telling = len(telling_trees(forest))
-    return np.divide(total, n_telling, out=total) if n_telling else np.full_like(total, np.nan)
+    n_informative = len(informative_trees(forest))
+    return np.divide(total, n_informative, out=total) if n_informative else np.full_like(total, np.nan)
 
 
 def indexed(forest: Forest, nodes: Int32s) -> Int32s | LeafIndex:
@@ -140,7 +140,7 @@ def _goes_by_rows(forest: Forest, n_rows: int) -> bool:
 
 def _add_rows(forest: Forest, left: Int32s, right: Int32s, total: Floats) -> None:
     """Add the distances of all trees, one row of ``left`` after the other, to ``total``, shape (n_left, n_right)."""
-    table, trees = between_nodes(forest), telling_trees(forest)
+    table, trees = between_nodes(forest), informative_trees(forest)
     if isinstance(table, Means) and right is forest.leaves and forest.laid_means is not None:
         for ends, sums in zip(by_row(left), total, strict=True):
             table.add_from_laid(ends, forest.laid_means, sums)
@@ -149,7 +149,7 @@ def _add_rows(forest: Forest, left: Int32s, right: Int32s, total: Floats) -> Non
     if kept is not None and kept.add(left, total):
         return
     tree_start, others = forest.table.tree_start, np.ascontiguousarray(right, np.int32)
-    held = forest.held_nodes if right is forest.leaves else HeldNodes.of(others, tree_start)
+    held = forest.held_nodes if right is forest.leaves else HeldNodes.from_nodes(others, tree_start)
     apart = np.empty(max(NODES_AT_ONCE, int(forest.table.tree_size.max())))
     for ends, sums in zip(by_row(left), total, strict=True):
         for row in runs_of_trees(trees, ends, tree_start):
@@ -159,7 +159,7 @@ def _add_rows(forest: Forest, left: Int32s, right: Int32s, total: Floats) -> Non
 
 def _add_trees(forest: Forest, left: Int32s, right: Int32s, total: Floats) -> None:
     """Add each tree's distance to ``total``, shape (n_left, n_right)."""
-    for tree in telling_trees(forest).tolist():
+    for tree in informative_trees(forest).tolist():
         from_nodes, row = np.unique(left[tree], return_inverse=True)
         to_nodes, column = np.unique(right[tree], return_inverse=True)
         add_looked_up(between_nodes(forest).between(tree, from_nodes, to_nodes), row, column, total)
@@ -178,9 +178,9 @@ def pair_distance(forest: Forest, left: Int32s, right: Int32s) -> Floats:
     if left.shape != right.shape:
         raise InputError(f"pairs need as many left rows as right rows, found {left.shape[1]} and {right.shape[1]}")
     total = np.zeros(left.shape[1])
-    if says_shared(forest):
+    if uses_proximity(forest):
         return 1.0 - (left == right).sum(axis=0) / forest.n_trees
-    telling = telling_trees(forest).tolist()
+    telling = informative_trees(forest).tolist()
     if _goes_by_rows(forest, left.shape[1]):
         for pair in range(left.shape[1]):
             _add_rows(forest, left[:, pair : pair + 1], right[:, pair : pair + 1], total[pair : pair + 1, None])
@@ -208,7 +208,7 @@ def out_of_bag_distance(forest: Forest, left: Ints, right: Ints) -> tuple[Floats
         Number of trees behind each estimate, shape (n_pairs,).
     """
     total, count = np.zeros(len(left)), np.zeros(len(left), np.int64)
-    for tree in telling_trees(forest).tolist():
+    for tree in informative_trees(forest).tolist():
         both = (forest.in_bag[tree, left] == 0) & (forest.in_bag[tree, right] == 0) & (left != right)
         nodes = forest.training_nodes[tree].astype(np.int64)
         total[both] += between_nodes(forest).pairs(tree, nodes[left[both]], nodes[right[both]])
@@ -232,7 +232,7 @@ def kneighbors(
     self_rows
         Whether row i of ``left`` is row i of ``right``, which is then not its own neighbour.
     threads
-        Number of threads that share the rows of ``left``, if the forest `says_shared`.
+        Number of threads that share the rows of ``left``, if the forest `uses_proximity`.
 
     Returns
     -------
@@ -244,7 +244,7 @@ def kneighbors(
     InputError
         There are fewer than ``n_neighbors`` neighbours.
     """
-    if says_shared(forest):
+    if uses_proximity(forest):
         proximities, indices = nearest(left, indexed(forest, right), n_neighbors, self_rows, threads)
         return np.subtract(1.0, proximities, out=proximities), indices
     n_left, n_right = left.shape[1], right.shape[1]
@@ -357,7 +357,7 @@ def truth_as_learned(forest: Forest, given: object) -> Truth:
     InputError
         The values are refused, or a label has no costs.
     """
-    return with_costs_learned(forest, Truth.of(given, forest.meaning.leaf.learned))
+    return with_costs_learned(forest, Truth.from_given(given, forest.meaning.leaf.learned))
 
 
 def with_costs_learned(forest: Forest, truth: Truth) -> Truth:
@@ -381,7 +381,7 @@ def predicting(forest: Forest) -> Predicting:
     """The leaf table of a forest that predicts classes or targets; raises InputError for any other."""
     if isinstance(forest.leaf_table, Predicting):
         return forest.leaf_table
-    if says_shared(forest):
+    if uses_proximity(forest):
         raise InputError("a forest without a ground truth predicts nothing; ask for `distance` or `proximity`")
     raise InputError("a forest that was trained on distances predicts distances; ask for `distance`")
 
@@ -420,7 +420,7 @@ def feature_importances(forest: Forest) -> Floats:
     A gain is n I(S) - n_L I(S_L) - n_R I(S_R), so it is weighted by the node's size (SMERF, section 2); a split of
     several columns counts for each of them. Without a ground truth, the size itself stands for the gain.
     """
-    gain = forest.table.n_rows if says_shared(forest) else forest.table.gain
+    gain = forest.table.n_rows if uses_proximity(forest) else forest.table.gain
     per_entry = np.repeat(gain.astype(np.float64), forest.table.width)
     sums = np.bincount(forest.table.columns, per_entry, minlength=forest.n_columns).astype(np.float64)
     return sums / sums.sum() if sums.sum() > 0 else sums

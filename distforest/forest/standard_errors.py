@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.forest.scoring import between_nodes, telling_trees
+from distforest.forest.scoring import between_nodes, informative_trees
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,7 @@ class TreeDraws:
     repeated: bool
 
     @classmethod
-    def of(cls, forest: Forest) -> TreeDraws:
+    def from_forest(cls, forest: Forest) -> TreeDraws:
         """The draws of the trees that tell distances.
 
         Raises
@@ -66,7 +66,7 @@ class TreeDraws:
         InputError
             There is one tree, or all trees have drawn the same rows.
         """
-        counts = forest.in_bag[telling_trees(forest)]
+        counts = forest.in_bag[informative_trees(forest)]
         if forest.sample_weight is not None:
             counts = counts[:, forest.sample_weight > 0]
         if len(counts) < 2 or (counts == counts[0]).all():
@@ -122,9 +122,9 @@ def pair_standard_errors(forest: Forest, left: Int32s, right: Int32s) -> Floats:
     Raises
     ------
     InputError
-        As `TreeDraws.of`.
+        As `TreeDraws.from_forest`.
     """
-    draws, errors = TreeDraws.of(forest), np.empty(left.shape[1])
+    draws, errors = TreeDraws.from_forest(forest), np.empty(left.shape[1])
     for block in _blocks(left.shape[1], max(draws.counts.shape)):
         errors[block] = draws.standard_errors(tree_distances(forest, left[:, block], right[:, block]))
     return errors
@@ -136,7 +136,7 @@ def tree_distances(forest: Forest, left: Int32s, right: Int32s) -> Floats:
     return np.stack(
         [
             leaf_table.pairs(tree, left[tree].astype(np.int64), right[tree].astype(np.int64))
-            for tree in telling_trees(forest).tolist()
+            for tree in informative_trees(forest).tolist()
         ]
     )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from distforest.forest.members import Members
-from distforest.forest.scoring import Predicting, between_nodes, telling_trees
+from distforest.forest.scoring import Predicting, between_nodes, informative_trees
 from distforest.jit import kernel
 from distforest.sources.source import offsets
 
@@ -53,7 +53,7 @@ def stopped_distances(forest: Forest, rows: Ints, stops: Sequence[EarlyStop]) ->
         The number of these trees, shape (m, m).
     """
     sums = np.zeros((len(rows), len(rows), len(stops) + 1))
-    for tree in telling_trees(forest).tolist():
+    for tree in informative_trees(forest).tolist():
         out = np.flatnonzero(forest.in_bag[tree, rows] == 0).astype(np.uint32)
         if len(out):
             add_to_pairs(*_tables(forest, tree, forest.training_nodes[tree, rows[out]], stops), out, sums)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from distforest.forest.category_sets import CategorySets, side_of_category
 from distforest.forest.frontier import LEFT, RIGHT, STAY
 from distforest.forest.missing import side_of_halves
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def route_array(
     wanted: NDArray[np.bool_],
     ends: Int32s,
 ) -> None:
-    """Walk each row down each tree: the fused twin of `distforest.forest.table.route_levels` for an array.
+    """Walk each row down each tree: the fused twin of `distforest.forest.node_table.route_levels` for an array.
 
     A row goes left where sum over e of weights[e] values[r, columns[e]] <= threshold. A node that cuts categories
     decides by its list; if ``sets`` is None, Numba compiles nothing for these.
@@ -82,7 +82,7 @@ def route_array(
             ends[tree, r] = node - root
 
 
-@borrowing
+@no_refcount
 def side_by_list(node: int, value: float, sets: CategorySets | None) -> int:
     """The side of a category at a node; `STAY` if the node cuts no categories."""
     if sets is None:
@@ -92,7 +92,7 @@ def side_by_list(node: int, value: float, sets: CategorySets | None) -> int:
     return side_of_category(node, value, sets)
 
 
-@borrowing
+@no_refcount
 def lacking_goes_right(
     row: Float32s, columns: NDArray[np.uint32], weights: Floats, surrogate: Floats, goes_right: bool
 ) -> bool:
@@ -138,7 +138,7 @@ def route_sparse(
             dense[by_row.number[v]] = 0.0
 
 
-@borrowing
+@no_refcount
 def goes_left(
     node: int, value: float, threshold: Floats, goes_right: NDArray[np.bool_], sets: CategorySets | None
 ) -> bool:
@@ -149,7 +149,7 @@ def goes_left(
     return value <= threshold[node] or (np.isnan(value) and not goes_right[node])
 
 
-@borrowing
+@no_refcount
 def walk_sums(nodes: SumNodes, sets: CategorySets | None, root: int, values: Float32s, ends: Ints) -> None:
     """ends[r] = the leaf of pair r in the tree that begins at ``root``, a number in the whole table."""
     left, right, threshold, offset, columns, weights, goes_right, _ = nodes
@@ -164,7 +164,7 @@ def walk_sums(nodes: SumNodes, sets: CategorySets | None, root: int, values: Flo
         ends[r] = node
 
 
-@borrowing
+@no_refcount
 def tally_pairs(
     nodes: SumNodes,
     sets: CategorySets | None,

@@ -21,12 +21,12 @@ import numpy as np
 from distforest.errors import ArtifactError
 from distforest.forest.leaves import LeafTable, add_means, check_members, drawn_weights, expect
 from distforest.forest.observed_leaves import lineage_of
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.source import Floats, Int32s, Ints, offsets
 
 if TYPE_CHECKING:
     from distforest.forest.leaves import InBag
-    from distforest.forest.table import NodeTable
+    from distforest.forest.node_table import NodeTable
 
 TAUGHT_TARGETS = "taught_targets"
 """The array of the training targets."""
@@ -126,7 +126,7 @@ def mean_differences(of_nodes: NodeTargets, left: Ints, right: Ints, means: Floa
         means[pair] = mean_difference(of_nodes, left[pair], right[pair])
 
 
-@borrowing
+@no_refcount
 def mean_difference(of_nodes: NodeTargets, one: int, other: int) -> float:
     """One of the `mean_differences`: F and G are taken behind each target, times the gap to the next one."""
     start, targets, weights = of_nodes

@@ -18,7 +18,7 @@ from distforest.forest.members import Members
 from distforest.forest.node_sums import Moments, class_counts_of, describe
 from distforest.forest.observed_leaves import ObservedLeafDistances, ObservedMembers
 from distforest.forest.one_sided import rows_at_once
-from distforest.forest.scoring import between_nodes, telling_trees
+from distforest.forest.scoring import between_nodes, informative_trees
 from distforest.forest.target_leaves import TargetMembers
 from distforest.sources.truth import TruthKind
 
@@ -143,7 +143,7 @@ def _check_distances(forest: Forest, truth: Truth) -> None:
     else:
         kind = ObservedMembers if truth.n_unobserved else Members
         taught = kind(*of_rows, truth.values, truth.offset, 0.0, forest.sample_weight)
-    for tree in np.intersect1d(checked_trees(forest), telling_trees(forest)).tolist():
+    for tree in np.intersect1d(checked_trees(forest), informative_trees(forest)).tolist():
         nodes = np.unique(forest.training_nodes[tree, forest.in_bag[tree] > 0]).astype(np.int64)
         for some in rows_at_once(len(nodes), len(nodes)):
             known, by_truth = (table.between(tree, nodes[some], nodes) for table in (between_nodes(forest), taught))

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from distforest.forest.category_sets import CategoryCodes, CategorySets, side_of_category
 from distforest.forest.frontier import RIGHT
-from distforest.jit import borrowing, fetch, kernel
+from distforest.jit import fetch, kernel, no_refcount
 from distforest.sources.schema import MAX_CATEGORIES
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, offsets
 
@@ -230,7 +230,7 @@ def preorder(tree_start: Ints, left: Int32s, right: Int32s) -> Children:
     return child
 
 
-@borrowing
+@no_refcount
 def next_of(
     nodes: WalkNodes, thresholds: Float32s, values: Float32s, node: int, first: int, sets: WalkSets | None
 ) -> int:
@@ -251,7 +251,7 @@ def next_of(
     return nodes[np.uint64(node + CHILD) + is_right]
 
 
-@borrowing
+@no_refcount
 def bit_of_mask(mask: np.uint32, column: np.uint32, value: np.float32) -> np.uint64:
     """1 if a code goes right by the mask of a node, behind which comes the bit of all greater codes; any bit else."""
     bits = np.uint64(mask) | (np.uint64(column & OTHERS_GO_RIGHT) << OTHERS_SHIFT)
@@ -259,7 +259,7 @@ def bit_of_mask(mask: np.uint32, column: np.uint32, value: np.float32) -> np.uin
     return (bits >> code) & np.uint64(1)
 
 
-@borrowing
+@no_refcount
 def bit_elsewhere(word: np.uint32, column: np.uint32, value: np.float32, sets: WalkSets) -> np.uint64:
     """1 if a code goes right by the words of a node, or by its list."""
     if column & HAS_LIST:
@@ -306,7 +306,7 @@ def walk_on(
 
 
 @kernel
-def lay_columns(values: Float32s, rows: Int32s, columns: NDArray[np.uint32], laid: Float32s) -> None:
+def copy_columns(values: Float32s, rows: Int32s, columns: NDArray[np.uint32], laid: Float32s) -> None:
     """laid[c, r] = values[rows[r], columns[c]]; four columns at a time, of which the last may be the same ones."""
     cells, width, rows = values.reshape(-1), np.uint64(values.shape[1]), rows.view(np.uint32)
     numbers, last = columns.astype(np.uint64), columns.shape[0] - 1

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from distforest.forest.table import LEAF
+from distforest.forest.node_table import LEAF
 from distforest.growth.cuts.criteria import Gini
 from distforest.growth.cuts.nearest_exemplar import STAYS, part_by_exemplars
 from distforest.growth.cuts.scan import GAIN_ROUNDING, NO_CUT

@@ -50,11 +50,11 @@ def check_earlier(problem: Bound, earlier: Forest) -> None:
     differing = [name for name in names if wanted.params.get(name) != found.params.get(name)]
     kept = "trees are added to a forest of the same method, parameters and seed"
     for name in differing[:1]:
-        told = f"{name}={wanted.params.get(name)!r} beside trees with {found.params.get(name)!r}"
-        raise InputError(f"{kept}, found {told}; fit a new forest, or put the parameter back")
+        difference = f"{name}={wanted.params.get(name)!r} beside trees with {found.params.get(name)!r}"
+        raise InputError(f"{kept}, found {difference}; fit a new forest, or put the parameter back")
     if (wanted.method, wanted.seed) != (found.method, found.seed):
-        told = f"{wanted.method} with seed {wanted.seed} beside {found.method} with seed {found.seed}"
-        raise InputError(f"{kept}, found {told}; fit a new forest, or give the same random_state")
+        difference = f"{wanted.method} with seed {wanted.seed} beside {found.method} with seed {found.seed}"
+        raise InputError(f"{kept}, found {difference}; fit a new forest, or give the same random_state")
     if earlier.n_trees > problem.n_trees:
         raise InputError(
             f"n_estimators={problem.n_trees} must be larger than or equal to the {earlier.n_trees} trees that are "

@@ -16,7 +16,7 @@ import numpy as np
 from distforest.forest.category_sets import listed_of
 from distforest.forest.frontier import LEFT, RIGHT, Frontier, settle
 from distforest.forest.missing import LEARNED
-from distforest.forest.table import LEAF, NodeTable
+from distforest.forest.node_table import LEAF, NodeTable
 from distforest.growth.rng import ORDER_NODE, streams
 from distforest.growth.surrogates import compare_sides, place_learned, place_missing
 from distforest.sources.source import Floats, Int32s, Ints, Projections, Source, offsets, runs, taken
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from distforest.growth.cuts.criteria import Criterion
     from distforest.growth.cuts.scan import Cuts
     from distforest.growth.cuts.search import Limits
-    from distforest.growth.draws.columns import Draw
+    from distforest.growth.draws.column_draws import Draw
     from distforest.growth.rng import Keys
 
     Search = Callable[[Any, Any, Frontier, Projections, Limits], tuple[Cuts, Floats]]
@@ -290,12 +290,12 @@ class Growth:
             projections = draw(uncut, keys[places], attempt)
             if not projections.width:
                 break
-            judge = criterion.attempted(keys[places], attempt)
+            attempted = criterion.attempted(keys[places], attempt)
             if search_on is not None:
                 windows = Windows(uncut, projections, self.draw.width)
-                cuts, values = search_on.in_turn(self.source, judge, windows, self.limits)
+                cuts, values = search_on.in_turn(self.source, attempted, windows, self.limits)
             else:
-                cuts, values = search(self.source, judge, uncut, projections, self.limits)
+                cuts, values = search(self.source, attempted, uncut, projections, self.limits)
             side[rows] = uncut.sides(values, cuts.threshold)  # of no meaning in nodes without a cut
             has = cuts.candidate >= 0
             threshold[places], gain[places], missing[places] = cuts.threshold, cuts.gain, cuts.missing

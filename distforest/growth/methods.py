@@ -1,6 +1,6 @@
 """The methods, each a row of a table: how data are read, what a node draws, and which criteria may judge its cuts.
 
-`distforest.jobs.tables` has the tables of its spec, and its estimator points to the row.
+`distforest.jobs.spec_models` has the tables of its spec, and its estimator points to the row.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from distforest.growth.chains import ChainGrowth
 from distforest.growth.cuts.category_search import BesideBins, CategorySearch, RanksCategories
 from distforest.growth.cuts.class_histograms import best_codes_by_labels, cut_codes_by_labels
 from distforest.growth.cuts.class_weights import MOST_WEIGHT, ClassWeights
-from distforest.growth.cuts.clusters import MCLUST_BIC, CompanionSearch, TwoClusters, project_and_cut_clusters
 from distforest.growth.cuts.companions import CategoryNumbers, Companions
 from distforest.growth.cuts.criteria import Criterion, Tallied
 from distforest.growth.cuts.histograms import best_codes, cut_binned
 from distforest.growth.cuts.mean_distance import MeanDistance
 from distforest.growth.cuts.random_cuts import AtRandom, AtZero
-from distforest.growth.cuts.search import Limits, judge_and_cut
+from distforest.growth.cuts.search import Limits, score_and_cut
 from distforest.growth.cuts.sparse_columns import cut_sparse
 from distforest.growth.cuts.stored_distance import StoredDistance
+from distforest.growth.cuts.two_clusters import MCLUST_BIC, CompanionSearch, TwoClusters, project_and_cut_clusters
 from distforest.growth.cuts.witnesses import Witnesses
-from distforest.growth.draws.columns import Axis, CategoriesAlone, ColumnWeights, Draw, Oblique, inverse_deviations
+from distforest.growth.draws.column_draws import Axis, CategoriesAlone, ColumnWeights, Draw, Oblique, inverse_deviations
 from distforest.growth.draws.dependence import screened_rows
 from distforest.growth.draws.landmarks import Landmarks, landmarks_of, landmarks_within
 from distforest.growth.draws.object_pairs import Disagreement, Measures
@@ -47,8 +47,8 @@ from distforest.growth.draws.objects import Exemplars, FeatureSubsets, TwoObject
 from distforest.growth.draws.varying_columns import VaryingColumns
 from distforest.growth.grower import Growth
 from distforest.growth.isolation import RandomCut, TwoAtRandom
-from distforest.growth.pairs.methods import OverPairs, pair_columns, rfd, tree_rank
-from distforest.growth.pairs.problem import PairProblem
+from distforest.growth.pairs.pair_methods import OverPairs, pair_columns, rfd, tree_rank
+from distforest.growth.pairs.pair_problem import PairProblem
 from distforest.growth.parameters import (
     AUTO,
     FRESH,
@@ -65,7 +65,7 @@ from distforest.growth.parameters import (
     keeps_pairs,
     limits_among,
     n_drawn,
-    parameters_told,
+    recorded_parameters,
 )
 from distforest.growth.passes import Passes
 from distforest.growth.problem import Data, Problem, Sampling
@@ -77,8 +77,8 @@ from distforest.sources.binned import BinnedSource
 from distforest.sources.binned_table import BinnedTable, Bins, TableFiles
 from distforest.sources.category_codes import check_codes
 from distforest.sources.filled import ROW_MEAN, filled
-from distforest.sources.lazy.source import LazySource
-from distforest.sources.mapped_rows import lacks_none
+from distforest.sources.lazy.lazy_source import LazySource
+from distforest.sources.mapped_rows import has_no_missing
 from distforest.sources.row_kinds import Dense, Features, Several, is_given
 from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.truth import TruthKind
@@ -140,7 +140,7 @@ def _columns_of_features(data: Data, source: Source, params: Params, seed: int) 
     present = None if data.sample_weights is None or data.sample_weights.is_everywhere else data.sample_weights.present
     sample = screened_rows(seed, data.n_rows if present is None else len(present))
     rows = sample if present is None else present[sample].astype(np.int32)
-    matrix = ArraySource.of(data.array).values
+    matrix = ArraySource.from_values(data.array).values
     return Oblique(weights, width, combinations, inverse_deviations(matrix, rows, present))
 
 
@@ -162,7 +162,7 @@ def _column_weights(data: Data, params: Params) -> ColumnWeights:
         raise InputError(
             f"feature_weights: one for each of {counted(n_columns, 'feature')}, found {len(data.feature_weights)}"
         )
-    return ColumnWeights.of(data.feature_weights)
+    return ColumnWeights.from_weights(data.feature_weights)
 
 
 def _two_clusters(data: Data, params: Params) -> tuple[Criterion, KeepsNothing]:
@@ -170,14 +170,14 @@ def _two_clusters(data: Data, params: Params) -> tuple[Criterion, KeepsNothing]:
     at_random, n_witnesses = params["splitter"] == "random", int(params["n_witnesses"])
     witnesses = None
     if n_witnesses:
-        witnesses = Witnesses(ArraySource.of(data.array).values, _column_weights(data, params), n_witnesses)
+        witnesses = Witnesses(ArraySource.from_values(data.array).values, _column_weights(data, params), n_witnesses)
     return TwoClusters(params["criterion"], params["relative"], at_random, witnesses), KeepsNothing("same_leaf")
 
 
 def _beside_categories(criterion: TwoClusters, draw: Draw, data: Data, n_categories: Int32s) -> TwoClusters:
     """The criterion for features of which some are categories: sums of columns, drawn as by ``draw``, judge these."""
-    matrix = ArraySource.of(data.array).values
-    numbers = CategoryNumbers.of(matrix, n_categories)
+    matrix = ArraySource.from_values(data.array).values
+    numbers = CategoryNumbers.from_matrix(matrix, n_categories)
     if not isinstance(draw, Oblique):
         draw = Oblique(ColumnWeights.uniform(len(n_categories)), draw.width, 1.0)
     scales = None if draw.scales is None else np.where(n_categories > 0, 1.0, draw.scales)
@@ -202,7 +202,7 @@ def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> 
     else:  # drawn from the objects of positive weight
         present = data.sample_weights.present.astype(np.int32)
         some = landmarks_of(params["n_landmarks"], targets[present], truth.by_class, seed)
-        landmarks = Landmarks.of(present[some.rows], data.n_rows)
+        landmarks = Landmarks.from_rows(present[some.rows], data.n_rows)
     measures = _measures(data)
     kept = keeps_pairs(params, len(measures.reached))
     if params["cut"] != EXEMPLARS:
@@ -220,7 +220,7 @@ def _measures(data: Data) -> Measures:
     measures = rows.measures if isinstance(rows, Several) else (rows,)
     of_distances = np.array([isinstance(measure, Dense) and measure.of_distances for measure in measures])
     weights = np.array(rows.weights) if isinstance(rows, Several) else np.ones(1)
-    return Measures.of(data.n_rows, weights, of_distances)
+    return Measures.from_weights(data.n_rows, weights, of_distances)
 
 
 def _random_cuts(data: Data, _params: Params) -> tuple[Criterion, KeepsNothing]:
@@ -327,7 +327,7 @@ def n_candidates(max_features: float | str | None, n_columns: int, weights: Colu
     --------
     >>> [n_candidates(m, 20) for m in ("sqrt", "log2", 0.5, 7, None)]
     [4, 4, 10, 7, 20]
-    >>> n_candidates("effective", 20, ColumnWeights.of(np.repeat([1.0, 0.0], [2, 18])))
+    >>> n_candidates("effective", 20, ColumnWeights.from_weights(np.repeat([1.0, 0.0], [2, 18])))
     2
     """
     if max_features == "effective":
@@ -387,7 +387,7 @@ def weights_of_rows(
         The weights are too large, or a parameter needs all rows.
     """
     if "resample" in params or "region" in params:  # pairs are weighed by `distforest.growth.pairs.point_weights`
-        return SampleWeights.of(weights, Draws(1, replace=False))
+        return SampleWeights.from_weights(weights, Draws(1, replace=False))
     n_present = int(np.count_nonzero(weights))
     if params.get("voting") == NEAREST and n_present < len(weights):
         raise InputError(f"voting={NEAREST!r} lets every training object vote; leave out those with a weight of 0")
@@ -395,10 +395,10 @@ def weights_of_rows(
     if truth_kind in {TruthKind.DISTANCES, TruthKind.DIFFERENCES} or has_costs:
         bounds = OF_DISTANCES
     if truth_kind == TruthKind.LABELS and (class_weight := params.get("class_weight")) is not None:
-        of_classes = ClassWeights.of(class_weight, truth, classes or [], weights).integers(draws.n_draws)
+        of_classes = ClassWeights.from_labels(class_weight, truth, classes or [], weights).integers(draws.n_draws)
         spare = 2 if (weights != np.rint(weights)).any() else 1  # rounded, they may weigh classes a little differently
         bounds = bounds._replace(tree=min(bounds.tree, MOST_WEIGHT // (spare * int(of_classes.max()))))
-    return SampleWeights.of(weights, Draws(draws.n_draws, draws.replace), bounds)
+    return SampleWeights.from_weights(weights, Draws(draws.n_draws, draws.replace), bounds)
 
 
 CONTRADICTIONS: tuple[tuple[str, object, str, Mapping[str, tuple[object, ...]]], ...] = (
@@ -476,8 +476,8 @@ def problem(method: Method, data: Data, params: Params, seed: int, passes: Passe
     if passes is not None:
         raise InputError(f"trees grow by passes over features, found {method.name}, which learns from pairs")
     bound = method.over_pairs(data, params, seed, partial(n_candidates, params["max_features"]))
-    told = parameters_told(method.parameters, params)
-    meaning = Meaning(method.name, told, seed, data.rows, bound.leaf, data.truth.classes)
+    recorded = recorded_parameters(method.parameters, params)
+    meaning = Meaning(method.name, recorded, seed, data.rows, bound.leaf, data.truth.classes)
     return PairProblem(meaning, data, int(params["n_estimators"]), bound.points, bound.sampling, bound.growth)
 
 
@@ -502,16 +502,18 @@ def _over_rows(method: Method, data: Data, params: Params, seed: int, passes: Pa
         if (class_weight := params.get("class_weight")) is not None:
             if data.truth.kind != TruthKind.LABELS:
                 raise InputError(f"class_weight={class_weight!r} goes with labels, found {data.truth.kind}")
-            of_classes = ClassWeights.of(class_weight, data.truth.values, data.truth.classes or [], data.sample_weight)
+            of_classes = ClassWeights.from_labels(
+                class_weight, data.truth.values, data.truth.classes or [], data.sample_weight
+            )
             params = {**params, "class_weight": of_classes.given}
             class_weights = of_classes.integers(rows_of_trees.heaviest)
         block_rows = None if passes is None else passes.rows_of_block(4 * data.n_rows)
         of_rows_and_classes = data.sample_weight, rows_of_trees.heaviest, class_weights
         nearest = params.get("voting") == NEAREST
-        judging, taught = taught_by(
+        taught_criterion, taught = taught_by(
             data.truth, n_trees, block_rows, nearest, *of_rows_and_classes, params.get("criterion")
         )
-        criterion = _placed(judging, params, passes if data.is_of_distances else None)
+        criterion = _placed(taught_criterion, params, passes if data.is_of_distances else None)
     limits = _limits(params, rows_of_trees)
     if not data.is_lazy:  # whose budget would last longer, so that their forests would be others
         limits = for_two_sides(limits)
@@ -519,13 +521,13 @@ def _over_rows(method: Method, data: Data, params: Params, seed: int, passes: Pa
     if isinstance(draw, Exemplars):
         growth: Growth = ChainGrowth(source, draw, criterion, limits, seed, search, held=draw.most)
     else:
-        held = 1 if isinstance(source, SparseFeatures) and search is not judge_and_cut else None
+        held = 1 if isinstance(source, SparseFeatures) and search is not score_and_cut else None
         rule = _rule_for_missing(data, source, params)
         growth = Growth(source, draw, criterion, limits, seed, search, on_missing=rule, held=held)
     if isinstance(data.rows, Features) and data.rows.n_categories:
         growth = _with_categories(method, growth, data, data.rows.n_categories)
-    told = parameters_told(method.parameters, params)
-    meaning = Meaning(method.name, told, seed, data.rows, taught.leaf, data.truth.classes)
+    recorded = recorded_parameters(method.parameters, params)
+    meaning = Meaning(method.name, recorded, seed, data.rows, taught.leaf, data.truth.classes)
     if of_rows is not None:
         check_by_passes(growth)
     return Problem(meaning, data, growth, rows_of_trees, n_trees, taught, passes)
@@ -540,14 +542,14 @@ def _placed(criterion: Judging, params: Params, passes: Passes | None) -> Criter
         Some distances are unobserved, and the matrix does not fit into memory.
     """
     at_random = params.get("splitter") == "random"
-    judge: Criterion = replace(criterion, places_missing="on_missing" not in params and not at_random)
+    placed: Criterion = replace(criterion, places_missing="on_missing" not in params and not at_random)
     if passes is not None:
-        if type(judge) is not MeanDistance:
+        if type(placed) is not MeanDistance:
             raise InputError(NO_PASSES_WITH_HOLES)
-        judge = StoredDistance.of(judge, passes.budget, passes.rows_of_block(4 * len(judge.distances)))
+        placed = StoredDistance.from_criterion(placed, passes.budget, passes.rows_of_block(4 * len(placed.distances)))
     if params.get("cut") == ZERO:
-        return AtZero(judge)
-    return AtRandom(judge) if at_random else judge
+        return AtZero(placed)
+    return AtRandom(placed) if at_random else placed
 
 
 def _with_categories(method: Method, growth: Growth, data: Data, sizes: tuple[int, ...]) -> Growth:
@@ -581,15 +583,15 @@ def _rule_for_missing(data: Data, source: Source, params: Params) -> str:
 def search_of(source: Source, criterion: Criterion) -> Search:
     """The fused search for a source and a criterion, which never holds the values of all candidates.
 
-    Where there is none, `judge_and_cut` fits any.
+    Where there is none, `score_and_cut` fits any.
     """
     if not criterion.is_plain:
-        return judge_and_cut
+        return score_and_cut
     if isinstance(source, ArraySource) and source.is_complete and isinstance(criterion, TwoClusters):
         return project_and_cut_clusters
     if isinstance(criterion, Tallied) and isinstance(source, BinnedSource):
         return cut_codes_by_labels if criterion.is_gini else cut_binned
-    return cut_sparse if isinstance(criterion, Tallied) and isinstance(source, SparseFeatures) else judge_and_cut
+    return cut_sparse if isinstance(criterion, Tallied) and isinstance(source, SparseFeatures) else score_and_cut
 
 
 def _limits(params: Params, rows: Sampling) -> Limits:
@@ -623,8 +625,8 @@ def _source(data: Data, params: Params, passes: Passes | None) -> Source:
     if passes is not None:
         return _codes_on_disk(data, int(max_bins), of_categories, passes)
     if of_categories is not None:
-        return BinnedTable.of(data.array, int(max_bins), of_categories, data.sample_weight)
-    return BinnedSource.of(data.array, int(max_bins), data.sample_weight)
+        return BinnedTable.from_features(data.array, int(max_bins), of_categories, data.sample_weight)
+    return BinnedSource.from_features(data.array, int(max_bins), data.sample_weight)
 
 
 def _codes_on_disk(
@@ -646,7 +648,7 @@ def _features_on_disk(data: Data, passes: Passes) -> Source:
         return data.source()  # refused by `check_by_passes`
     check_codes(data.array, data.rows.n_categories)
     step = passes.rows_of_block(data.array.shape[1] * data.array.itemsize)
-    return ArraySource.of(data.array, lacks_none(data.array, step))
+    return ArraySource.from_values(data.array, has_no_missing(data.array, step))
 
 
 def for_sparse(params: Params) -> dict[str, object]:

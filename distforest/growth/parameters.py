@@ -55,7 +55,7 @@ class Parameter:
     real: tuple[float, float] | None = None
     words: tuple[bool | str | None, ...] = ()  # the strings, None, True and False that are allowed beside numbers
     table: bool = False  # whether a table of positive numbers by label is allowed
-    later: bool = False  # whether forests were grown before the parameter existed, see `parameters_told`
+    later: bool = False  # whether forests were grown before the parameter existed, see `recorded_parameters`
     # whether a `Lazy` function may stand in its place, which the estimator reads before it checks parameters
     lazy: bool = False
 
@@ -146,13 +146,13 @@ def complete(parameters: Iterable[Parameter], given: Mapping[str, Value]) -> dic
     return {p.name: given.get(p.name, p.default) for p in parameters}
 
 
-def parameters_told(parameters: Iterable[Parameter], given: Mapping[str, Value]) -> dict[str, Value]:
+def recorded_parameters(parameters: Iterable[Parameter], given: Mapping[str, Value]) -> dict[str, Value]:
     """The parameters that a forest records: all but later ones at their defaults, so that digests do not change.
 
     Examples
     --------
     >>> few = Parameter("n_landmarks", None, "columns that splits read", integer=(2, 9), words=(None,), later=True)
-    >>> parameters_told([few], {"n_landmarks": None}), parameters_told([few], {"n_landmarks": 4})
+    >>> recorded_parameters([few], {"n_landmarks": None}), recorded_parameters([few], {"n_landmarks": 4})
     ({}, {'n_landmarks': 4})
     """
     defaults = {parameter.name: parameter.default for parameter in parameters if parameter.later}

@@ -27,7 +27,7 @@ import numpy as np
 
 from distforest.forest.frontier import LEFT, RIGHT, Frontier
 from distforest.forest.node_sums import class_counts_of
-from distforest.forest.table import LEAF, NodeTable, route
+from distforest.forest.node_table import LEAF, NodeTable, route
 from distforest.growth.cuts.criteria import Tallied
 from distforest.growth.cuts.sums import RowBlock
 from distforest.growth.cuts.table_sums import TableSums
@@ -80,7 +80,7 @@ class RowlessGrowth:
     sampling: Sampling
 
     @classmethod
-    def of(cls, problem: Problem) -> Self:
+    def from_problem(cls, problem: Problem) -> Self:
         """That of a problem; raises InputError if its cuts do not follow from sums."""
         growth = problem.growth
         check_by_sums(growth, IN_PARTS)
@@ -201,7 +201,7 @@ def tally_part(
         here = slice(*rows.frontier.starts[places[node] : places[node] + 2])
         own, weights, sums = rows.frontier.rows[here], rows.frontier.weights[here], no_sums_of(growth, columns)
         sums.add(RowBlock(part.codes, part.truth, weights, part.categories), columns, own)
-        tallies[node] = NodeTally(columns, NodeExtent.of(part.truth[own], weights), sums)
+        tallies[node] = NodeTally(columns, NodeExtent.from_truth(part.truth[own], weights), sums)
     return tallies
 
 
@@ -248,7 +248,7 @@ def walk_part(part: PartOfRows, rowless: RowlessGrowth, table: NodeTable, drawn:
         if isinstance(source, BinnedTable) and part.categories is not None:
             values[:, source.of_categories] = part.categories[here]
         rows = np.arange(len(values), dtype=np.int32)
-        leaves[here] = route(table, ArraySource.of(values, source.is_complete), rows)[0]
+        leaves[here] = route(table, ArraySource.from_values(values, source.is_complete), rows)[0]
     counts = None
     if isinstance(criterion, Tallied) and part.truth.ndim == 1:
         weights, n_classes = weights_of_part(part, drawn), criterion.impurity.n_sums

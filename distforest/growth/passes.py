@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distforest.forest.frontier import Frontier
-from distforest.forest.table import LEAF, NodeTable
+from distforest.forest.node_table import LEAF, NodeTable
 from distforest.growth.cuts.category_search import CategorySearch
-from distforest.growth.cuts.criteria import JudgesInTurn, Turn
-from distforest.growth.cuts.search import judge_and_cut
+from distforest.growth.cuts.criteria import ScoresInTurn, Turn
+from distforest.growth.cuts.search import score_and_cut
 from distforest.growth.cuts.sums import RowBlock
 from distforest.growth.grower import Growth, Levels, PartingByCuts, descend_level
 from distforest.growth.row_blocks import (
@@ -97,7 +97,7 @@ class StoredRows:
 
     def __init__(self, path: Path, none: RowBlock) -> None:
         self.path, self.none = path, none
-        self.extent = NodeExtent.of(none.truth, none.weights)
+        self.extent = NodeExtent.from_truth(none.truth, none.weights)
 
     @property
     def n_rows(self) -> int:
@@ -115,7 +115,7 @@ class StoredRows:
             if values is not None:
                 with self.file(name).open("ab") as file:
                     file.write(np.ascontiguousarray(values).data)
-        self.extent = self.extent.joined(NodeExtent.of(block.truth, block.weights))
+        self.extent = self.extent.joined(NodeExtent.from_truth(block.truth, block.weights))
 
     def blocks(self, n_rows: int) -> Iterator[RowBlock]:
         """Read the rows in their order, ``n_rows`` at a time."""
@@ -293,7 +293,7 @@ class _Tree:
                 children = stretch.descend(self, depth)
                 for child in children:
                     if isinstance(child, _Pack) and not fit_together:
-                        child.put_away(self)
+                        child.spill_rows(self)
                 below += children
             stretches, depth = below, depth + 1
         return self.written.table()
@@ -344,7 +344,7 @@ class _Pack:
         of_tree = np.zeros(len(self.node), np.int64)
         return NodesInMemory(block, Frontier(of_tree, self.node, self.starts, rows, weights))
 
-    def put_away(self, tree: _Tree) -> None:
+    def spill_rows(self, tree: _Tree) -> None:
         """Keep the rows on disk alone."""
         if self.nodes is None:
             return
@@ -438,7 +438,7 @@ class _LargeNode:
 
 @dataclass(frozen=True)
 class InTurn:
-    """The search that is `judge_and_cut` with the values of at most ``held`` candidates at once.
+    """The search that is `score_and_cut` with the values of at most ``held`` candidates at once.
 
     ::
 
@@ -461,17 +461,17 @@ class InTurn:
         self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
     ) -> tuple[Cuts, Floats]:
         """The best cut of each node, and the value of each row on the chosen candidate."""
-        is_judged_by_some = limits.min_samples_leaf == 1 and criterion.judged_on(frontier) is not frontier
-        if is_judged_by_some or projections.width <= self.held:
-            search = self.categories or judge_and_cut
+        is_scored_by_some = limits.min_samples_leaf == 1 and criterion.scored_on(frontier) is not frontier
+        if is_scored_by_some or projections.width <= self.held:
+            search = self.categories or score_and_cut
             return search(source, criterion, frontier, projections, limits)
-        assert isinstance(criterion, JudgesInTurn)  # noqa: S101  (`check_by_passes`)
+        assert isinstance(criterion, ScoresInTurn)  # noqa: S101  (`check_by_passes`)
         found: Any = None
         for first in range(0, projections.width, self.held):
             own = some_of(projections, first, min(first + self.held, projections.width))
             values = self._values(source, criterion, frontier, own)
             turn = Turn(first, projections.width)
-            found = criterion.judge(frontier, values, limits.min_samples_leaf, turn, found)
+            found = criterion.score_candidates(frontier, values, limits.min_samples_leaf, turn, found)
             del values  # before the next ones are there
         cuts = criterion.chosen(frontier, found)
         chosen = taken(projections, np.arange(frontier.n_nodes), cuts.candidate.clip(0))

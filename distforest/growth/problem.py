@@ -14,7 +14,7 @@ import numpy as np
 from distforest.forest.forest import Forest, Meaning, canonical
 from distforest.forest.graph_leaves import GRAPH_ARRAYS
 from distforest.forest.leaf_kinds import NEAREST, VOICES
-from distforest.forest.table import LEAF, NodeTable, route
+from distforest.forest.node_table import LEAF, NodeTable, route
 from distforest.growth.grower import Growth
 from distforest.growth.passes import Passes, grow_by_passes
 from distforest.growth.rng import bootstrap, bootstrap_part, subsample
@@ -25,7 +25,7 @@ from distforest.growth.taught import Untaught
 from distforest.sources.arrays import ArraySource, release_pages, row_blocks
 from distforest.sources.binned import BinnedSource
 from distforest.sources.binned_table import BinnedTable, Bins
-from distforest.sources.lazy.source import LazySource, lazy_sources
+from distforest.sources.lazy.lazy_source import LazySource, lazy_sources
 from distforest.sources.mapped_rows import spans
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.row_kinds import Features, is_built_in, is_given
@@ -80,7 +80,7 @@ class Data:
         return self.truth.kind == TruthKind.DISTANCES and self.truth.graph is None
 
     @property
-    def told_bytes(self) -> int:
+    def node_value_bytes(self) -> int:
         """Bytes of what a node tells: the weight of each class, int32, or the mean and spread of vectors, float64."""
         if self.truth.kind == TruthKind.LABELS:
             return 4 * len(self.truth.classes or ())
@@ -117,7 +117,7 @@ class Data:
         return None if self.sample_weights is None else self.sample_weights.integers
 
     @property
-    def told_of_pair_weights(self) -> dict[str, dict[str, int]]:
+    def pair_weight_entry(self) -> dict[str, dict[str, int]]:
         """The provenance's entry of the weights of pairs, which a forest does not keep; empty without such weights."""
         if self.pair_weights is None:
             return {}
@@ -330,7 +330,7 @@ class Problem:
             if wanted.any():
                 block = np.array(features[first : first + step])
                 rows = np.arange(len(block), dtype=np.int32)
-                own[wanted] = route(table, ArraySource.of(block), rows, wanted)[wanted]
+                own[wanted] = route(table, ArraySource.from_values(block), rows, wanted)[wanted]
                 release_pages(features)
         return table, leaves
 
@@ -379,7 +379,7 @@ class Problem:
         contents = self.contents([{name: len(array) for name, array in part.items()} for part in parts])
         arrays = put_together(parts, contents.grown)
         arrays |= {name: self.data.repeated(of) for name, of in contents.repeated.items()}
-        return Forest.of(contents.meaning, arrays)
+        return Forest.from_arrays(contents.meaning, arrays)
 
 
 def put_together(parts: Sequence[dict[str, np.ndarray]], names: Sequence[str]) -> dict[str, np.ndarray]:

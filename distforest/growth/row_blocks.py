@@ -29,17 +29,17 @@ import numpy as np
 
 from distforest.errors import InputError
 from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
-from distforest.forest.table import LEAF, NodeTable
+from distforest.forest.node_table import LEAF, NodeTable
 from distforest.growth.cuts.category_search import put_better
 from distforest.growth.cuts.class_costs import ClassCosts
-from distforest.growth.cuts.clusters import TwoClusters
 from distforest.growth.cuts.criteria import Tallied
 from distforest.growth.cuts.histograms import N_CODES
-from distforest.growth.cuts.random_cuts import judge_of_sides
+from distforest.growth.cuts.random_cuts import side_criterion
 from distforest.growth.cuts.scan import Cuts
 from distforest.growth.cuts.sums import RowBlock
 from distforest.growth.cuts.table_sums import TableSums
-from distforest.growth.draws.columns import Axis, CategoriesAlone, Oblique
+from distforest.growth.cuts.two_clusters import TwoClusters
+from distforest.growth.draws.column_draws import Axis, CategoriesAlone, Oblique
 from distforest.growth.grower import Growth, Levels, PartingByCuts, descend_level
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import MISSING_CODE, BinnedSource
@@ -119,8 +119,8 @@ def check_by_passes(growth: Growth) -> None:
         found = f"candidates that are drawn by {type(draw).__name__}"
     elif growth.n_categories is not None and isinstance(growth.criterion, TwoClusters):
         found = "columns of categories without a ground truth"
-    elif not isinstance(judge_of_sides(growth.criterion), (Tallied, ClassCosts, TwoClusters)):
-        found = f"cuts that are judged by {type(judge_of_sides(growth.criterion)).__name__}"
+    elif not isinstance(side_criterion(growth.criterion), (Tallied, ClassCosts, TwoClusters)):
+        found = f"cuts that are judged by {type(side_criterion(growth.criterion)).__name__}"
     if found:
         raise InputError(
             f"trees grow {BY_PASSES} over dense features, from labels, targets or an embedding, or without a ground "
@@ -314,7 +314,7 @@ class NodeExtent(NamedTuple):
     greatest: np.ndarray
 
     @classmethod
-    def of(cls, truth: Int32s | Ints, weights: Int32s) -> NodeExtent:
+    def from_truth(cls, truth: Int32s | Ints, weights: Int32s) -> NodeExtent:
         """That of some rows."""
         bounds = np.iinfo(truth.dtype)
         least, greatest = truth.min(axis=0, initial=bounds.max), truth.max(axis=0, initial=bounds.min)
@@ -461,7 +461,7 @@ class _PartingBySums(PartingByCuts):
             frontier = Frontier(frontier.tree, frontier.node, np.array([0, len(seen)]), rows, weights)
             side = frontier.sides(ranks[seen], self.splits.threshold)
             values = np.where(seen == missing, np.nan, seen)
-        one_each = ArraySource.of(values[:, None].astype(np.float32))
+        one_each = ArraySource.from_values(values[:, None].astype(np.float32))
         self.growth = replace(self.growth, source=CategoryColumns(one_each, np.zeros(len(n_categories), np.int32)))
         below = super().write(is_parted, frontier, side)
         if best is not None:

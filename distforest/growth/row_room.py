@@ -9,9 +9,9 @@ import numpy as np
 
 from distforest.growth.cuts.category_orders import REFERENCES
 from distforest.growth.cuts.class_costs import ClassCosts
-from distforest.growth.cuts.clusters import TwoClusters
 from distforest.growth.cuts.criteria import Tallied
-from distforest.growth.cuts.random_cuts import AtRandom, judge_of_sides
+from distforest.growth.cuts.random_cuts import AtRandom, side_criterion
+from distforest.growth.cuts.two_clusters import TwoClusters
 from distforest.sources.arrays import ArraySource
 
 if TYPE_CHECKING:
@@ -90,11 +90,11 @@ class CategorySizes:
     n_dimensions: int = 1
 
     @classmethod
-    def of(cls, growth: Growth) -> Self | None:
+    def from_growth(cls, growth: Growth) -> Self | None:
         """Those of a growth; None if all columns hold numbers."""
         if growth.n_categories is None:
             return None
-        criterion, n_classes, n_dimensions = judge_of_sides(growth.criterion), None, 1
+        criterion, n_classes, n_dimensions = side_criterion(growth.criterion), None, 1
         if isinstance(criterion, Tallied):
             n_classes = criterion.impurity.n_sums if criterion.truth.ndim == 1 else None
             n_dimensions = criterion.n_dimensions
@@ -134,7 +134,7 @@ def sizes_of(n_categories: Int32s | tuple[int, ...]) -> tuple[int, int]:
 
 def room_of(growth: Growth, truth: np.ndarray) -> RowRoom:
     """The room of the rows of a growth, whose ``truth`` has an entry for each of them."""
-    criterion, sizes = growth.criterion, CategorySizes.of(growth)
+    criterion, sizes = growth.criterion, CategorySizes.from_growth(growth)
     truth_bytes = truth.dtype.itemsize * int(np.prod(truth.shape[1:]))
     room = RowRoom(growth.source.shape[1], truth_bytes, growth.draw.width, sizes)
     if not isinstance(growth.source, ArraySource):
@@ -143,7 +143,7 @@ def room_of(growth: Growth, truth: np.ndarray) -> RowRoom:
         n_witnesses = 0 if criterion.witnesses is None else criterion.witnesses.n_witnesses
         by_some = criterion.at_random and growth.limits.min_samples_leaf == 1
         return replace(room, n_witnesses=n_witnesses, by_some=by_some)
-    is_of_costs = isinstance(judge_of_sides(criterion), ClassCosts)
+    is_of_costs = isinstance(side_criterion(criterion), ClassCosts)
     return replace(room, at_random=isinstance(criterion, AtRandom), of_costs=is_of_costs)
 
 

@@ -29,7 +29,7 @@ COARSEST = 1 << 4
 MOST_OF_TREE = 2**31 - 1
 """Largest sum of the weights of a tree: the class counts of a node are 32-bit integers. Squares of sums fit 62 bits."""
 
-TOLD_SHARE = 0.01
+WARNED_SHARE = 0.01
 """The relative change of a weight by rounding above which a fit warns."""
 
 
@@ -53,9 +53,9 @@ class SampleWeights:
 
     Examples
     --------
-    >>> SampleWeights.of(np.array([1.0, 0.0, 3.0]), Draws(3, replace=False))
+    >>> SampleWeights.from_weights(np.array([1.0, 0.0, 3.0]), Draws(3, replace=False))
     SampleWeights(integers=array([1, 0, 3], dtype=int32), unit=1)
-    >>> SampleWeights.of(np.array([0.25, 0.0, 0.75]), Draws(3, replace=False))
+    >>> SampleWeights.from_weights(np.array([0.25, 0.0, 0.75]), Draws(3, replace=False))
     SampleWeights(integers=array([ 512,    0, 1536], dtype=int32), unit=1024)
     """
 
@@ -63,7 +63,9 @@ class SampleWeights:
     unit: int = 1  # the integer that counts as one row: 1 for whole weights, a power of two for fractional ones
 
     @classmethod
-    def of(cls, weights: Floats, draws: Draws, bounds: Bounds = GENERAL, what: Weighed = OF_ROWS) -> SampleWeights:
+    def from_weights(
+        cls, weights: Floats, draws: Draws, bounds: Bounds = GENERAL, what: Weighed = OF_ROWS
+    ) -> SampleWeights:
         """The integers w_i if all are whole, otherwise max(1, rint(unit w_i / mean of the positive w)), 0 for 0.
 
         Parameters
@@ -133,13 +135,13 @@ class SampleWeights:
         check_heaviest(int(weights.sum(axis=1).max(initial=0)))
         return weights.astype(np.int32)
 
-    def told(self, weights: Floats, what: Weighed = OF_ROWS) -> str:
-        """A warning of ``weights`` that rounding has changed by more than the share `TOLD_SHARE`; else ""."""
+    def rounding_warning(self, weights: Floats, what: Weighed = OF_ROWS) -> str:
+        """A warning of ``weights`` that rounding has changed by more than the share `WARNED_SHARE`; else ""."""
         if self.unit == 1:
             return ""
         relative = weights / weights.max()
         exact = relative / (relative[self.present].mean() / self.unit)
-        changed = np.abs(self.integers - exact) > TOLD_SHARE * exact
+        changed = np.abs(self.integers - exact) > WARNED_SHARE * exact
         if not changed.any():
             return ""
         with np.errstate(over="ignore"):  # a weight near the smallest number has changed infinitely

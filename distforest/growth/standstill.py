@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.forest.roots import Roots
-from distforest.growth.pairs.problem import PairProblem
+from distforest.growth.pairs.pair_problem import PairProblem
 from distforest.sources.arrays import row_blocks
 from distforest.sources.binned_table import Bins
 from distforest.sources.row_kinds import is_given
@@ -39,7 +39,7 @@ RETURNED = "the similarities that a function has returned tell no objects apart 
 """Causes in a message where no other is known: in general, of given distances, and of similarities of a function."""
 
 
-def told_of_roots(problem: Bound, roots: Roots, closed: int = 0) -> str:
+def warning_about_roots(problem: Bound, roots: Roots, closed: int = 0) -> str:
     """Say why a forest has learned nothing (DF012): the consequence, the causes, what to do; else "".
 
     Parameters
@@ -51,7 +51,7 @@ def told_of_roots(problem: Bound, roots: Roots, closed: int = 0) -> str:
     closed
         Number of nodes without a cut, and of trees without a root, because the budget was spent.
     """
-    follows = roots.told()
+    follows = roots.warning()
     if not follows:
         return ""
     causes = [f"the budget was spent, which closed {closed:,} nodes or trees (raise it)"] if closed else []

@@ -39,7 +39,7 @@ from distforest.sources.truth import Truth, TruthKind
 if TYPE_CHECKING:
     from distforest.forest.leaf_kinds import LeafKind
     from distforest.forest.leaves import InBag, LeafTable
-    from distforest.forest.table import NodeTable
+    from distforest.forest.node_table import NodeTable
     from distforest.sources.graph_distances import GraphDistances
     from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
@@ -244,24 +244,28 @@ def taught_by(
     if kind == TruthKind.LABELS:
         n_classes = len(truth.classes or ())
         if truth.costs is not None:
-            return ClassCosts.of(values, truth.costs), TaughtLabels(KeepsCounts(), values, n_classes, truth.costs)
+            return ClassCosts.from_codes(values, truth.costs), TaughtLabels(
+                KeepsCounts(), values, n_classes, truth.costs
+            )
         counts = KeepsCounts(None if class_weights is None else tuple(class_weights.tolist()), nearest)
         of_labels = Entropy if criterion == "entropy" else Gini
-        judging = of_labels(values, n_classes, class_weights=class_weights)
-        return judging, TaughtLabels(counts, values, n_classes, None)
+        of_classes = of_labels(values, n_classes, class_weights=class_weights)
+        return of_classes, TaughtLabels(counts, values, n_classes, None)
     if kind == TruthKind.DIFFERENCES:
-        return AbsoluteDistance.of(values, weights), TaughtDifferences(KeepsTargets())
+        return AbsoluteDistance.from_targets(values, weights), TaughtDifferences(KeepsTargets())
     if kind != TruthKind.DISTANCES:
-        leaf = KeepsMeans.of(kind, nearest)
+        leaf = KeepsMeans.from_kind(kind, nearest)
         if criterion == "poisson":
-            return Poisson.of_counts(values, None if weights is None else heaviest), TaughtVectors(leaf, values)
+            return Poisson.from_counts(values, None if weights is None else heaviest), TaughtVectors(leaf, values)
         variance = variance_of(values, leaf.factor, kind, None if weights is None else heaviest)
         return variance, TaughtVectors(leaf, values)
-    told = KeepsMembers(truth.offset or None), values, truth.offset, n_trees, block_rows
+    arguments = KeepsMembers(truth.offset or None), values, truth.offset, n_trees, block_rows
     if truth.graph is not None:
-        taught = TaughtDistances(*told) if truth.graph.is_kept_dense else TaughtGraph(*told, graph=truth.graph)
-        return GraphDistance.of(truth.graph, truth.largest), taught
-    distances = ArraySource.of(values).values
+        taught = (
+            TaughtDistances(*arguments) if truth.graph.is_kept_dense else TaughtGraph(*arguments, graph=truth.graph)
+        )
+        return GraphDistance.from_graph(truth.graph, truth.largest), taught
+    distances = ArraySource.from_values(values).values
     if truth.n_unobserved:
-        return ObservedDistance.of(distances, truth.largest), TaughtObserved(*told)
-    return MeanDistance.of(distances, truth.largest), TaughtDistances(*told)
+        return ObservedDistance.from_distances(distances, truth.largest), TaughtObserved(*arguments)
+    return MeanDistance.from_distances(distances, truth.largest), TaughtDistances(*arguments)

@@ -61,14 +61,14 @@ def import_check(needed: str) -> WorkerPlugin:
         idempotent = True
 
         def setup(self, worker: Worker) -> None:
-            told = ""
+            failure = ""
             try:
                 import_module(needed)
             except ImportError as error:
-                told = f"worker {worker.address} cannot import distforest ({type(error).__name__}: {error})"
-                raise ImportError(told) from None
+                failure = f"worker {worker.address} cannot import distforest ({type(error).__name__}: {error})"
+                raise ImportError(failure) from None
             finally:
-                worker.log_event(IMPORTED_ONCE, {"worker": worker.address, "told": told})
+                worker.log_event(IMPORTED_ONCE, {"worker": worker.address, "told": failure})
 
     return ImportCheck()
 
@@ -87,14 +87,14 @@ async def check_able(client: Client, workers: Collection[str]) -> None:
     try:
         await asyncio.wait_for(client.register_plugin(import_check(NEEDED), PLUGIN), ANSWER_PATIENCE)
         latest = {event["worker"]: event["told"] for _, event in await client.get_events(IMPORTED_ONCE)}
-        told = [why for worker, why in latest.items() if why and worker in workers]
+        failures = [why for worker, why in latest.items() if why and worker in workers]
     except ImportError as error:
-        told = [str(error)]
+        failures = [str(error)]
     except (OSError, TimeoutError):  # a worker has gone, or is slow
         return
-    if told:
+    if failures:
         cure = f"install distforest {VERSIONS['distforest']} on all workers, as it is here, and start them again"
-        raise JobError(f"{told[0]}; {cure}")
+        raise JobError(f"{failures[0]}; {cure}")
     able.update(workers)
 
 
@@ -115,12 +115,12 @@ def silent_among(workers: Mapping[str, WorkerIdentity]) -> dict[str, float]:
     return silent_workers(heard, max(heard.values(), default=0.0))
 
 
-def told_of_silent(silent: Mapping[str, float]) -> str:
+def warning_about_silent_workers(silent: Mapping[str, float]) -> str:
     """What to say of silent workers; empty if there are none.
 
     Examples
     --------
-    >>> told_of_silent({"tcp://10.0.0.2:4001": 14.5})
+    >>> warning_about_silent_workers({"tcp://10.0.0.2:4001": 14.5})
     'worker tcp://10.0.0.2:4001 was last heard 14 s ago; if it stays silent, Dask gives it up and repeats its tasks'
     """
     if not silent:
@@ -130,7 +130,7 @@ def told_of_silent(silent: Mapping[str, float]) -> str:
     return f"{', '.join(named[:MOST_NAMED])}{more}; if it stays silent, Dask gives it up and repeats its tasks"
 
 
-def told_of_paused(workers: Collection[WorkerIdentity]) -> str:
+def warning_about_paused_workers(workers: Collection[WorkerIdentity]) -> str:
     """What to say of workers that Dask has paused, all of them, and that run nothing; empty otherwise.
 
     A paused worker finishes what it runs, which may free memory. One that runs nothing stays paused until somebody else
@@ -139,11 +139,11 @@ def told_of_paused(workers: Collection[WorkerIdentity]) -> str:
     Examples
     --------
     >>> full = {"status": "paused", "memory_limit": 1 << 30, "metrics": {"memory": 900 << 20, "task_counts": {}}}
-    >>> told_of_paused([full]).partition(";")[0]
+    >>> warning_about_paused_workers([full]).partition(";")[0]
     'nothing runs: Dask has paused all workers, since their memory is nearly full (one holds 900 MiB of 1,024 MiB)'
-    >>> told_of_paused([{**full, "memory_limit": 0}])
+    >>> warning_about_paused_workers([{**full, "memory_limit": 0}])
     'nothing runs: all workers are paused; this continues when one runs again'
-    >>> told_of_paused([full, {**full, "status": "running"}])
+    >>> warning_about_paused_workers([full, {**full, "status": "running"}])
     ''
     """
     if not workers or any(worker["status"] != "paused" or _runs(worker) for worker in workers):

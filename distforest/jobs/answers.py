@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from distforest.distance_sides import ONE
 from distforest.errors import InputError
-from distforest.sides import ONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,7 +99,7 @@ def _one_number(_of: Survey) -> Form:
 def _form_of_error(of: Survey) -> Form:
     from distforest.forest.standard_errors import TreeDraws
 
-    TreeDraws.of(of.forest)
+    TreeDraws.from_forest(of.forest)
     return "float32", ()
 
 
@@ -136,7 +136,7 @@ def _distances(data: TaskData) -> Values:
     from distforest.forest import scoring
     from distforest.forest.one_sided import distance_to_training
 
-    if scoring.says_shared(data.forest):
+    if scoring.uses_proximity(data.forest):
         return (1.0 - _proximities(data)[0],)
     if data.own is not None and data.own.sides == ONE:
         with data.own.watched(data.forest) as truth:
@@ -190,7 +190,7 @@ def _neighbors(data: TaskData) -> Values:
 
     question, forest = data.question, data.forest
     n_found = question.n_neighbors + question.without_self
-    if scoring.says_shared(forest):
+    if scoring.uses_proximity(forest):
         training = forest.training_index if data.part_rows is None else forest.training_nodes
         shares, indices = nearest(data.nodes, training, n_found, False, part_rows=data.part_rows)
         distances = 1.0 - shares

@@ -36,13 +36,13 @@ class Callback:
     share: str = "all"
 
     @classmethod
-    def of(cls, function: str, options: Mapping[str, Any]) -> Callback:
+    def from_function(cls, function: str, options: Mapping[str, Any]) -> Callback:
         """The callback of a spec; raises InputError if it cannot be imported or its options contradict each other."""
         lazy = Lazy(resolve(function), **options)
         return cls(function, str(lazy.signature["sha256"]), **options)
 
     @classmethod
-    def of_relation(cls, similarity: Relation, output: str) -> Callback:
+    def from_relation(cls, similarity: Relation, output: str) -> Callback:
         """The callback of a lazy similarity, with a ledger beside the output if it needs one and none is named.
 
         Raises
@@ -58,7 +58,7 @@ class Callback:
                 fault = f"the ledger must be a local file, and {output} is no place for one"
                 raise InputError(f"{fault}; name it as 'ledger'")
             options["ledger"] = f"{output}.ledger"
-        return cls.of(similarity.address, options)
+        return cls.from_function(similarity.address, options)
 
     def lazy(self) -> Lazy:
         """The similarity, with its function imported in this process.
@@ -103,7 +103,7 @@ class ListedCallback:
 
 
 @dataclass(frozen=True)
-class AskedCallback:
+class TruthCallback:
     """A function whose distances are the ground truth: the objects that it is called with, and what asking has cost.
 
     ``origin`` is the entry of a forest's provenance, once the function was asked; until then it is None.

@@ -176,7 +176,7 @@ class Stream(Protocol):
 
 
 @dataclass(frozen=True)
-class Here:
+class Threads:
     """Threads of this process; the kernels run outside the interpreter lock."""
 
     threads: int = 1
@@ -253,17 +253,17 @@ def _with_retries(function: Callable[[T], R], task: T, work: Work) -> R:
             return function(task)
         except (OSError, TimeoutError) as error:
             if attempt == work.retries:
-                raise JobError(told_of_failure(work, task, error)) from error
+                raise JobError(failure_message(work, task, error)) from error
             time.sleep(RETRY_SECONDS * 2**attempt)
     raise AssertionError("unreachable")
 
 
-def told_of_failure(work: Work, task: object, error: BaseException) -> str:
+def failure_message(work: Work, task: object, error: BaseException) -> str:
     """What is said of a task that has failed as often as it may.
 
     Examples
     --------
-    >>> told_of_failure(Work("grow"), "tree 3", OSError("no answer"))
+    >>> failure_message(Work("grow"), "tree 3", OSError("no answer"))
     "grow: tree 3 failed 4 times, the last time with OSError('no answer')"
     """
     tried = f"failed {counted(work.retries + 1, 'time')}, the last time with {error_in_words(error)}"
@@ -278,8 +278,8 @@ def error_in_words(error: BaseException) -> str:
     >>> error_in_words(PermissionError(13, "Permission denied", "/data/a.zarr")), error_in_words(OSError("no answer"))
     ("PermissionError: [Errno 13] Permission denied: '/data/a.zarr'", "OSError('no answer')")
     """
-    told = repr(error) if getattr(error, "filename", None) is None else f"{type(error).__name__}: {error}"
-    return full_disk(error) or " ".join((told, *getattr(error, "__notes__", ())))
+    text = repr(error) if getattr(error, "filename", None) is None else f"{type(error).__name__}: {error}"
+    return full_disk(error) or " ".join((text, *getattr(error, "__notes__", ())))
 
 
 class Clock:
@@ -289,7 +289,7 @@ class Clock:
         self.work, self.done = work, work.before
         self.total = work.before + sum(work.weight(task) for task in tasks)
         self.start = time.monotonic()
-        self.tell()
+        self.report()
 
     def tick(self, task: object, answer: object) -> None:
         """Count ``task`` as done, unless it was lost."""
@@ -298,9 +298,9 @@ class Clock:
         self.done += self.work.weight(task)
         if self.work.on_answer:
             self.work.on_answer(answer)
-        self.tell()
+        self.report()
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Report the progress to the watcher."""
         if self.work.watch:
             seconds = time.monotonic() - self.start

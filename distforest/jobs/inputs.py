@@ -18,19 +18,19 @@ from distforest.growth.methods import (
     problem,
     sampling,
 )
-from distforest.growth.parameters import parameters_told
+from distforest.growth.parameters import recorded_parameters
 from distforest.growth.passes import Passes
 from distforest.growth.problem import Data
 from distforest.growth.row_room import sizes_of
 from distforest.growth.sample_weights import SampleWeights
-from distforest.jobs.callback import AskedCallback, Callback, ListedCallback
+from distforest.jobs.callback import Callback, ListedCallback, TruthCallback
 from distforest.jobs.last_opened import LastOpened
 from distforest.jobs.scratch_room import HostWorkers, workers_here
 from distforest.jobs.versions import check_own_growth
 from distforest.sources.array_files import Mapped
 from distforest.sources.arrays import ArraySource
+from distforest.sources.lazy.lazy_source import LazySource, Objects, ValueSupplier
 from distforest.sources.lazy.own_process import asking
-from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
 from distforest.sources.parted import StagedParts
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.row_kinds import Features, Several
@@ -133,7 +133,7 @@ class Inputs:
     rows_budget: int | None = None
     chosen_cut: ChosenCut | None = None
     listed: tuple[ListedCallback, ...] = ()
-    asked: AskedCallback | None = None
+    asked: TruthCallback | None = None
     parts: StagedParts | None = None
     pair_weight: Staged | None = None
     pair_unit: int = 1
@@ -196,7 +196,7 @@ class Inputs:
     @property
     def fingerprint(self) -> str:
         """Equal for jobs that lead to the same forest, with the same names of its features."""
-        params = parameters_told(METHODS[self.method].parameters, self.params)
+        params = recorded_parameters(METHODS[self.method].parameters, self.params)
         decides = [GROWTH, self.method, params, self.seed, self.rows.to_dict(), self.truth_kind, self.classes]
         if self.callback:
             decides.append(self.callback.decides)
@@ -283,7 +283,7 @@ class Inputs:
         of_rows, of_pairs = opened(self.sample_weight), opened(self.pair_weight)
         rows = self.rows
         if isinstance(rows, PairColumns) and rows.comparisons:
-            named = Schema.of_provenance(self.features())
+            named = Schema.from_provenance(self.features())
             rows = replace(rows, schema=named or Schema.unnamed(rows.n_features))
         return Data(
             rows,
@@ -326,7 +326,7 @@ class Inputs:
         check_own_growth(self.growth)
         asked, how = (self.callback, self.listed, self.truth.sha256), (self.rows_budget, self.parts, self.scratch)
         decides = self.fingerprint, self.feature_weights is None, asked, how, self.chosen_cut
-        return LAST_OPENED.of(decides, lambda: Opened.of(self))
+        return LAST_OPENED.get_or_open(decides, lambda: Opened.from_inputs(self))
 
 
 @dataclass(frozen=True)
@@ -338,7 +338,7 @@ class Opened:
     job: str
 
     @classmethod
-    def of(cls, inputs: Inputs) -> Opened:
+    def from_inputs(cls, inputs: Inputs) -> Opened:
         """Open the staged inputs of a job."""
         files = list[Mapped]()
         inputs.check_room()
@@ -367,7 +367,7 @@ def _asked(callback: Callback, objects: np.ndarray) -> LazySource:
     """The similarities that a function computes, which a process of its own is asked for, without a ledger."""
     lazy = callback.lazy()
     supply = replace(ValueSupplier.here(lazy), ask=asking(lazy, callback.code(lazy)))
-    return LazySource(lazy, Objects.of(objects), supply)
+    return LazySource(lazy, Objects.from_columns(objects), supply)
 
 
 def _side_by_side(inputs: Inputs, given: np.ndarray, files: list[Mapped]) -> SideBySide:
@@ -378,5 +378,5 @@ def _side_by_side(inputs: Inputs, given: np.ndarray, files: list[Mapped]) -> Sid
     sources: list[Source] = []
     for place in range(len(inputs.rows.measures)):
         begin = n * (place - sum(earlier < place for earlier in asked))
-        sources.append(asked.get(place) or ArraySource.of(given[:, begin : begin + n]))
+        sources.append(asked.get(place) or ArraySource.from_values(given[:, begin : begin + n]))
     return SideBySide(tuple(sources))

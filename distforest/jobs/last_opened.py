@@ -29,7 +29,7 @@ class LastOpened(Generic[OpenedBy, Held]):
     def __init__(self, most: int) -> None:
         self._most, self._held, self._lock = most, dict[OpenedBy, Held](), Lock()
 
-    def of(self, key: OpenedBy, open_new: Callable[[], Held]) -> Held:
+    def get_or_open(self, key: OpenedBy, open_new: Callable[[], Held]) -> Held:
         """What was opened by a key before, unless somebody has written to its files since; else what is opened now."""
         with self._lock:
             found = self._held.pop(key, None)

@@ -25,9 +25,9 @@ from distforest.forest.scoring import apply
 from distforest.growth.cuts.trial_cuts import check_unbounded
 from distforest.growth.draws.landmarks import most_pairs
 from distforest.growth.methods import Bound, Method, problem
-from distforest.growth.parameters import keeps_pairs, parameters_told
+from distforest.growth.parameters import keeps_pairs, recorded_parameters
 from distforest.growth.problem import Data, Problem, put_together
-from distforest.growth.standstill import told_of_roots
+from distforest.growth.standstill import warning_about_roots
 from distforest.jobs.cluster import Progress, Stream, Work
 from distforest.jobs.shards import Receipt, commit, shard_name
 from distforest.jobs.trial_forests import chosen_cut
@@ -35,8 +35,15 @@ from distforest.jobs.versions import VERSIONS
 from distforest.sources.array_files import untouched
 from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy
 from distforest.sources.lazy.calling import Code
+from distforest.sources.lazy.lazy_source import (
+    LazySource,
+    Objects,
+    ValueSupplier,
+    lazy_sources,
+    opened_ledger,
+    origin_of,
+)
 from distforest.sources.lazy.own_process import answers_apart
-from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier, lazy_sources, opened_ledger, origin_of
 from distforest.sources.row_kinds import Dense, Several
 from distforest.sources.side_by_side import SideBySide
 
@@ -49,7 +56,7 @@ if TYPE_CHECKING:
     from distforest.jobs.cluster import Cluster, Watch
     from distforest.jobs.inputs import Inputs
     from distforest.sources.lazy.identity import Items
-    from distforest.sources.lazy.source import Ask
+    from distforest.sources.lazy.lazy_source import Ask
     from distforest.sources.source import Int32s
     from distforest.sources.truth import Truth
     from distforest.stores.folder import Folder
@@ -187,9 +194,9 @@ def fit_lazily(
     """
     lazies = [measure.lazy for measure in supplied.measures]
     check_unbounded(params, tuple(lazy.budget for lazy in lazies))
-    objects = [Objects.of(measure.training) for measure in supplied.measures]
-    rows, told_params = supplied.rows, parameters_told(method.parameters, params)
-    decides = [method.name, told_params, seed, rows.to_dict(), truth.kind, truth.classes]
+    objects = [Objects.from_columns(measure.training) for measure in supplied.measures]
+    rows, recorded_params = supplied.rows, recorded_parameters(method.parameters, params)
+    decides = [method.name, recorded_params, seed, rows.to_dict(), truth.kind, truth.classes]
     decides += [of for lazy, own in zip(lazies, objects, strict=True) for of in (own.sha256, lazy.signature)]
     weights = b"" if sample_weights is None else sample_weights.integers.tobytes()
     job = hashlib.sha256(canonical(decides) + truth.values.tobytes() + weights).hexdigest()
@@ -204,12 +211,12 @@ def fit_lazily(
             paid = [own.n_evaluations for own in sources]
             origins = [{"measures": [{**of, "evaluations": n} for of, n in zip(origins, paid, strict=True)]}]
     origin = {**origins[0], **asdict(costs)}
-    told = {"similarity": origin, **(chosen.entry if chosen else {}), "versions": dict(VERSIONS)}
-    forest = replace(bound.forest([arrays]), provenance=told)
-    stayed = Stayed.of(forest.table.tree_size, forest.leaves)
-    of_trees = told_of_roots(bound, Roots.of_forest(forest), costs.closed)
-    of_trees = of_trees or told_of_few_trees(bound, lazies, forest.n_trees)
-    for warning in (of_trees, stayed.told(bound.meaning.leaf)):
+    provenance = {"similarity": origin, **(chosen.entry if chosen else {}), "versions": dict(VERSIONS)}
+    forest = replace(bound.forest([arrays]), provenance=provenance)
+    stayed = Stayed.from_leaves(forest.table.tree_size, forest.leaves)
+    of_trees = warning_about_roots(bound, Roots.from_forest(forest), costs.closed)
+    of_trees = of_trees or warning_about_few_trees(bound, lazies, forest.n_trees)
+    for warning in (of_trees, stayed.warning(bound.meaning.leaf)):
         if warning:
             warn_caller(warning)
     return forest
@@ -232,7 +239,7 @@ def grow_together(inputs: Inputs, shards: Folder, cluster: Cluster, watch: Watch
         bound = inputs.bound(source, files)
         with untouched(files):
             arrays, costs = grow_in_lockstep(bound, lazy_sources(source), watch)
-        if few := told_of_few_trees(bound, [own.lazy for own in lazy_sources(source)], len(arrays["tree_size"])):
+        if few := warning_about_few_trees(bound, [own.lazy for own in lazy_sources(source)], len(arrays["tree_size"])):
             warn_caller(few)
     last, seconds = len(arrays["tree_size"]) - 1, time.perf_counter() - start
     return commit(shards, arrays, Receipt(0, last, shard_name(0, last), seconds, **asdict(costs)))
@@ -275,13 +282,13 @@ def grow_in_lockstep(
     def paid() -> int:
         return sum(source.n_evaluations for source in sources)
 
-    def tell(level: Level) -> None:
+    def report_level(level: Level) -> None:
         nonlocal closed
         closed += level.n_uncut if any(source.spent for source in sources) else 0
         if watch:
             watch(Progress("ask", paid(), most, time.perf_counter() - start))
 
-    watched = replace(problem, growth=replace(problem.growth, watch=tell))
+    watched = replace(problem, growth=replace(problem.growth, watch=report_level))
     parts: list[dict[str, np.ndarray]] = []
     rows = problem.data.rows
     n_measures = len(rows.measures) if isinstance(rows, Several) else 1
@@ -304,7 +311,7 @@ def grow_in_lockstep(
     return arrays, Costs(paid(), closed + problem.n_trees - begun)
 
 
-def told_of_few_trees(problem: Bound, lazies: list[Lazy], n_grown: int) -> str:
+def warning_about_few_trees(problem: Bound, lazies: list[Lazy], n_grown: int) -> str:
     """Say that the budget was spent on few of the trees that were asked for (DF012); else "".
 
     Parameters
@@ -355,7 +362,7 @@ def nodes_of(forest: Forest, supplied: BoundMeasures, queries: Sequence[Items]) 
 @contextmanager
 def source_of(forest: Forest, supplied: BoundMeasures, queries: Sequence[Items]) -> Iterator[LazySource | SideBySide]:
     """The similarities of queries to the training objects; raises InputError if the forest has learned from others."""
-    objects = [Objects.of(own.training, items) for own, items in zip(supplied.measures, queries, strict=True)]
+    objects = [Objects.from_columns(own.training, items) for own, items in zip(supplied.measures, queries, strict=True)]
     check_origins(forest, supplied, objects)
     with supplied.source(objects, "scoring", is_fit=False) as source:
         yield source

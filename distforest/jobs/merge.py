@@ -25,7 +25,7 @@ from distforest.jobs.shared_folders import check_written
 from distforest.jobs.versions import VERSIONS
 from distforest.sources.array_files import Mapped
 from distforest.sources.arrays import bytes_of, release_pages, rows_of, writable_array
-from distforest.sources.lazy.source import LazySource, origin_of
+from distforest.sources.lazy.lazy_source import LazySource, origin_of
 from distforest.sources.scratch import ScratchFolder
 from distforest.sources.source import offsets
 from distforest.sources.staging import Staged
@@ -220,7 +220,7 @@ def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: 
     """
     least = {name: min(receipt.rows[name] for receipt in receipts) for name in receipts[0].rows}
     laying = LayoutTask(inputs, least, target.shards, receipts[0].shard)  # whose size does not grow with the shards
-    [layout] = cluster.each(lay_out, [laying], replace(work, watch=None))
+    [layout] = cluster.each(plan_layout, [laying], replace(work, watch=None))
     columns = layout.columns(receipts, inputs)
     building = target.building
     target.hold()
@@ -239,9 +239,9 @@ def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: 
             building.withdraw()
         raise
     target.hold()
-    told = {**provenance(inputs, receipts), **layout.features, **target.provenance}
+    record = {**provenance(inputs, receipts), **layout.features, **target.provenance}
     entries = {c.name: array_entry(c.shape, np.dtype(c.dtype), written[c.name]) for c in columns}
-    digest = seal(building.address, layout.meaning, entries, told)
+    digest = seal(building.address, layout.meaning, entries, record)
     building.publish()
     return digest
 
@@ -285,7 +285,7 @@ class Layout:
         return columns
 
 
-def lay_out(task: LayoutTask) -> Layout:
+def plan_layout(task: LayoutTask) -> Layout:
     """Return the layout of the forest of a job's shards; also checks the staged inputs for unnoticed damage."""
     opened = task.inputs.opened()
     for file in opened.files:
@@ -293,8 +293,8 @@ def lay_out(task: LayoutTask) -> Layout:
     contents = opened.problem.contents([task.least])
     with opened_shard(task.shards, task.sample) as sample:
         grown = {name: ((array := sample[name]).dtype.name, array.shape[1:]) for name in contents.grown}
-    told = {**task.inputs.features(), **opened.problem.data.told_of_pair_weights}
-    return Layout(contents.meaning, grown, contents.repeated, told)
+    features = {**task.inputs.features(), **opened.problem.data.pair_weight_entry}
+    return Layout(contents.meaning, grown, contents.repeated, features)
 
 
 def provenance(inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, object]:

@@ -31,10 +31,10 @@ from distforest.jobs.able_workers import (
     ANSWER_PATIENCE,
     check_able,
     silent_among,
-    told_of_paused,
-    told_of_silent,
+    warning_about_paused_workers,
+    warning_about_silent_workers,
 )
-from distforest.jobs.cluster import RETRY_SECONDS, Clock, Lost, Work, told_of_failure
+from distforest.jobs.cluster import RETRY_SECONDS, Clock, Lost, Work, failure_message
 from distforest.jobs.plan import check_worker_memory
 from distforest.jobs.scratch_room import HostWorkers
 from distforest.jobs.shared_folders import check_seen
@@ -349,10 +349,10 @@ class OnDask:
         When one has arrived, so that it is known how long a task takes, ``at_once`` tasks are submitted at once, and
         stragglers a second time; by default, each once and as many as run.
         """
-        coming, look, ended, token = enumerate(tasks), _Look(self), SimpleQueue[Future](), os.urandom(4).hex()
-        running, stragglers = dict[Key, _Asked](), Stragglers()
+        coming, look, ended, token = enumerate(tasks), _WorkerMonitor(self), SimpleQueue[Future](), os.urandom(4).hex()
+        running, stragglers = dict[Key, _SentTask](), Stragglers()
 
-        def submit(drawn: list[_Asked], token: str, where: str | None = None) -> None:
+        def submit(drawn: list[_SentTask], token: str, where: str | None = None) -> None:
             """Send tasks to the scheduler in one message; rather to a worker, if given."""
             if not drawn:
                 return
@@ -381,7 +381,7 @@ class OnDask:
                 if at_once:
                     most = at_once if stragglers.took else FIRST_TASKS * most
                 room = most - len(running)
-                submit([_Asked(*numbered) for numbered in itertools.islice(coming, max(0, room))], token)
+                submit([_SentTask(*numbered) for numbered in itertools.islice(coming, max(0, room))], token)
                 if not running:
                     return
                 if at_once and is_time and not self.placement:
@@ -396,7 +396,7 @@ class OnDask:
                 self.may_have_run_on(look.workers)
                 self.client.cancel([future for asked in running.values() for future in asked.futures])
 
-    def _taken(self, running: dict[Key, _Asked], future: Future) -> _Asked | None:
+    def _taken(self, running: dict[Key, _SentTask], future: Future) -> _SentTask | None:
         """Take an answered task from those that run, and cancel its other future; None if that was answered before."""
         asked = running.pop(future.key, None)
         if asked and (twins := [twin for twin in asked.futures if twin.key in running]):
@@ -404,7 +404,7 @@ class OnDask:
             self.client.cancel(twins)
         return asked
 
-    def _stragglers(self, known: Stragglers, running: Mapping[Key, _Asked]) -> Iterator[tuple[_Asked, str]]:
+    def _stragglers(self, known: Stragglers, running: Mapping[Key, _SentTask]) -> Iterator[tuple[_SentTask, str]]:
         """Tasks that take much longer than the others of their run, each with another worker that has a free thread."""
         if not known.may_be_known(len(running)):
             return
@@ -464,7 +464,7 @@ class OnDask:
         if isinstance(error, CancelledError):  # the client itself cancels all futures when it loses the scheduler
             raise self._lost() from error
         if not isinstance(error, KilledWorker):
-            raise JobError(told_of_failure(work, task, error)) from error
+            raise JobError(failure_message(work, task, error)) from error
         lost = Lost(f"{work.name}: {task} was lost with its worker {self._deaths(error, work)}")
         if work.keep_going:
             return lost
@@ -486,7 +486,7 @@ class OnDask:
 
 
 @dataclass(eq=False)
-class _Asked:
+class _SentTask:
     """A task with its number, and the futures of its answer: two of a straggler."""
 
     number: int
@@ -513,7 +513,7 @@ class _DaskLinks:
     """
 
     def __init__(self, cluster: OnDask, work: Work) -> None:
-        self._cluster, self._work, self._look = cluster, work, _Look(cluster)
+        self._cluster, self._work, self._look = cluster, work, _WorkerMonitor(cluster)
         self._numbers, self._near, self._token = itertools.count(), dict[int, str](), os.urandom(4).hex()
         self._unsent, self._n_sent = list[_LinkedTask](), 0
 
@@ -624,14 +624,14 @@ async def _fetch_all(futures: Sequence[Future]) -> list[Fetched | None]:
     return await asyncio.gather(*map(fetched, futures))
 
 
-class _Look:
+class _WorkerMonitor:
     """Looks at the workers, at most once in `LOOK` seconds."""
 
     def __init__(self, cluster: OnDask) -> None:
         self._cluster, self._next = cluster, 0.0
         self._left: float | None = None
         self.threads, self.workers = 0, dict[str, int]()
-        self._next_told, self._paused, self._told = time.monotonic() + PAUSED_LOOK, math.inf, set[str]()
+        self._next_warning, self._paused, self._warned = time.monotonic() + PAUSED_LOOK, math.inf, set[str]()
 
     def again(self) -> bool:
         """Look at the workers, if it is time: call ``seen`` with their threads, warn of paused and silent ones."""
@@ -646,22 +646,22 @@ class _Look:
         elif self._left is None:
             self._left = now
         self._cluster.seen(self.threads, 0.0 if self._left is None else now - self._left)
-        if now >= self._next_told and self._cluster.seen is give_up:  # a service reports it in its own way
-            self._next_told = now + PAUSED_LOOK
-            self._tell(now)
+        if now >= self._next_warning and self._cluster.seen is give_up:  # a service reports it in its own way
+            self._next_warning = now + PAUSED_LOOK
+            self._warn(now)
         return True
 
-    def _tell(self, now: float) -> None:
+    def _warn(self, now: float) -> None:
         """Warn once of each silent worker, and if all others have been paused for long, or nobody would know why."""
         workers = self._cluster.identities()
         silent = silent_among(workers)
-        if untold := {worker: silent[worker] for worker in silent.keys() - self._told}:
-            self._told |= untold.keys()
-            warn_caller(told_of_silent(untold))
-        paused = told_of_paused([workers[worker] for worker in workers.keys() - silent.keys()])
+        if unwarned := {worker: silent[worker] for worker in silent.keys() - self._warned}:
+            self._warned |= unwarned.keys()
+            warn_caller(warning_about_silent_workers(unwarned))
+        paused = warning_about_paused_workers([workers[worker] for worker in workers.keys() - silent.keys()])
         self._paused = min(self._paused, now) if paused else math.inf
         if paused and now - self._paused >= PAUSED_PATIENCE:
-            self._next_told = math.inf
+            self._next_warning = math.inf
             warn_caller(paused)
 
 
@@ -777,9 +777,9 @@ def _result_or_raise(result: R | DistforestError) -> R:
 
 def _say_of_compiling(dask_worker: Worker) -> None:
     """Let a worker say to all clients that it compiles kernels."""
-    from distforest.jit import tell_of_compiling  # noqa: PLC0415  (slow, and a client compiles nothing)
+    from distforest.jit import report_compilation  # noqa: PLC0415  (slow, and a client compiles nothing)
 
-    tell_of_compiling(partial(dask_worker.log_event, COMPILING))
+    report_compilation(partial(dask_worker.log_event, COMPILING))
 
 
 @contextmanager

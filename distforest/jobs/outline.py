@@ -19,9 +19,9 @@ from distforest.forest import scoring
 from distforest.forest.pairs.pair_scores import is_over_pairs
 from distforest.forest.sealed.artifact import decoded_bytes, read_manifest
 from distforest.jobs.answers import ANSWERS, Survey
+from distforest.jobs.own_distances import check_sides
 from distforest.jobs.plan import IMPORTED_BYTES
 from distforest.jobs.question import Question
-from distforest.jobs.sides import check_sides
 from distforest.jobs.task_data import has_further_columns, opened_forest, points_of, recoded
 from distforest.sources.arrays import open_array
 from distforest.sources.files.ids import ids_beside, refuse_text_as_bytes
@@ -126,7 +126,7 @@ class Outline:
         The arrays of the answer by name, as (dtype, tail of the shape).
     n_answers, classes
         The number of answers, and the names of predicted classes.
-    told
+    warnings
         Warnings about the arrays that are read.
     ids
         The address of the names of the queries, if an answer has a row for each of them and they have names.
@@ -144,7 +144,7 @@ class Outline:
     arrays: dict[str, tuple[str, tuple[int, ...]]]
     n_answers: int
     classes: Sequence[ClassName] | None
-    told: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     ids: str | None = None
     chunk_rows: int = 1
     columns: int | None = None
@@ -164,13 +164,13 @@ def outline(question: Question, limit: Limit | None = None) -> Outline:
     digest, forest_bytes = str(manifest["digest"]), opened_bytes(manifest)
     if limit is not None and limit.n_bytes is not None and IMPORTED_BYTES + forest_bytes > limit.n_bytes:
         raise _too_small(f"to open {question.forest}", IMPORTED_BYTES + forest_bytes, limit)
-    told = tuple(_told_of_arrays(question))
+    warnings = tuple(_warnings_about_arrays(question))
     forest = opened_forest(question.forest, digest)
     check_sides(question, forest)
-    told += tuple(_told_of_schema(question, forest))
+    warnings += tuple(_warnings_about_schema(question, forest))
     arrays, n_answers = _arrays(question, forest)
     row, sizes = ANSWERS[question.answer], None
-    if "n_neighbors" in row.takes and scoring.says_shared(forest):
+    if "n_neighbors" in row.takes and scoring.uses_proximity(forest):
         of_forest = forest_bytes, forest.n_trees, forest.n_training
         sizes = Sizes(*of_forest, n_answers, forest.n_features, question.n_neighbors + question.without_self)
     chunk_rows, query_bytes = 1, 0
@@ -186,7 +186,7 @@ def outline(question: Question, limit: Limit | None = None) -> Outline:
         arrays,
         n_answers,
         forest.meaning.classes if row.is_predicted else None,
-        told,
+        warnings,
         None if row.of_pairs else ids_beside(question.queries, n_answers),
         chunk_rows,
         forest.n_training if row.is_graph else None,
@@ -212,7 +212,7 @@ def is_small(question: Question) -> bool:
     return max(n_bytes) <= SMALL_QUESTION
 
 
-def _told_of_arrays(question: Question) -> Iterator[str]:
+def _warnings_about_arrays(question: Question) -> Iterator[str]:
     """Yield warnings about the arrays; an error names the array that cannot be read."""
     for name, address in question.arrays.items():
         with naming(name, address):
@@ -221,7 +221,7 @@ def _told_of_arrays(question: Question) -> Iterator[str]:
             yield from check_stored([address], question.strict, question.max_bytes)
 
 
-def _told_of_schema(question: Question, forest: Forest) -> Iterator[str]:
+def _warnings_about_schema(question: Question, forest: Forest) -> Iterator[str]:
     """Refuse rows that lack features of the forest, or whose columns are of other kinds; columns are found by name.
 
     Yields a warning of categories that the forest has not seen. Without names on one side there is nothing to compare;
@@ -231,12 +231,12 @@ def _told_of_schema(question: Question, forest: Forest) -> Iterator[str]:
     if schema is None or question.callback is not None:
         return
     for address in (question.queries, question.reference):
-        found = Schema.of_array(address, open_matrix(address)) if address else None
+        found = Schema.from_array(address, open_matrix(address)) if address else None
         if address and found and has_further_columns(forest):
             schema.check_same(found.first(forest.n_features), address)
         elif address and found:
             recoding = schema.reordering(found, address)
-            unseen = "" if is_over_pairs(forest) else schema.told_of_unseen(found, recoding)
+            unseen = "" if is_over_pairs(forest) else schema.warning_about_unseen(found, recoding)
             yield from [f"{address}: {unseen}"] if unseen else []
 
 

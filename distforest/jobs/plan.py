@@ -70,7 +70,7 @@ trees over pairs, distances and similarities, whose nodes are not counted apart.
 BYTES_PER_GROWN_ROW, BYTES_PER_GROWN_NODE = 50, 190
 """The same for a tree over features without its nodes, and for each of these."""
 
-TOLD_HELD = 2.25
+NODE_VALUES_HELD = 2.25
 """Copies of what the nodes of a tree tell: the array, and the packed shard, whose buffer grows by an eighth at a time
 and gets it in blocks."""
 
@@ -146,7 +146,7 @@ class Size:
         Whether cuts are judged by targets or an embedding.
     most_leaves
         The most leaves that a tree over features or distances can have; None: as many as rows.
-    told_bytes
+    node_value_bytes
         Bytes of what a node tells beside its cut: the weight of each class, or the mean and the spread of its vectors.
     rows_budget
         Bytes of rows that a tree holds at once if it grows by passes, or of distances that a task does; None: in
@@ -177,7 +177,7 @@ class Size:
     link_bytes: int = 0
     of_vectors: bool = False
     most_leaves: int | None = None
-    told_bytes: int = 0
+    node_value_bytes: int = 0
     rows_budget: int | None = None
     n_drawn: int = 1
     n_parts: int | None = None
@@ -198,14 +198,14 @@ class Size:
 
         Examples
         --------
-        >>> size = Size(10**6, 1, 80 << 20, 4 << 20, 4, dense=False, most_leaves=50_000, told_bytes=8)
+        >>> size = Size(10**6, 1, 80 << 20, 4 << 20, 4, dense=False, most_leaves=50_000, node_value_bytes=8)
         >>> size.tree_bytes >> 20, replace(size, most_leaves=632_121).tree_bytes >> 20
         (67, 298)
         """
         if self.most_leaves is None or self.dense or self.link_bytes:
             return BYTES_PER_ROW * self.n_rows
         of_row = BYTES_PER_GROWN_ROW + (SORTING_COSTS_BYTES if self.of_costs else 0)
-        of_node = BYTES_PER_GROWN_NODE + int(TOLD_HELD * self.told_bytes)
+        of_node = BYTES_PER_GROWN_NODE + int(NODE_VALUES_HELD * self.node_value_bytes)
         return of_row * self.n_rows + 2 * self.most_leaves * of_node
 
     @property
@@ -248,7 +248,7 @@ class Size:
         if self.dense:
             block = (self.rows_budget or 0) // BLOCK_SHARE
             return BYTES_OF_PASSES + block + batch * (BYTES_PER_ROW * self.n_rows + self.triangle_bytes)
-        of_node = BYTES_PER_WALKED_NODE + int(TOLD_HELD * self.told_bytes)
+        of_node = BYTES_PER_WALKED_NODE + int(NODE_VALUES_HELD * self.node_value_bytes)
         of_tree = BYTES_PER_WALKED_ROW * self.n_rows + 2 * self.n_leaves * of_node
         of_tree += LISTS_HELD * self.listed_bytes
         return BYTES_OF_PASSES + batch * of_tree
@@ -400,9 +400,9 @@ def _parted_bytes(size: Size, at_once: int) -> int:
     picked = 0 if size.categories is None else PICKED_BYTES
     packed = PACKED_MORE * n_rows * (2 * of_row + BYTES_PER_PACKED_ROW + picked)
     growing = at_once * int(n_rows * BYTES_PER_PARTED_ROW + packed + size.answered_bytes)
-    of_classes = 2 * size.n_leaves * size.told_bytes  # which each part counts among its rows
-    told = size.held_bytes if size.of_vectors else (size.n_parts or 1) * of_classes
-    sealing = max(size.walked_bytes(1) + told, 4 * (MERGE_BYTES + SEALED_CHUNK_BYTES))
+    of_classes = 2 * size.n_leaves * size.node_value_bytes  # which each part counts among its rows
+    node_values = size.held_bytes if size.of_vectors else (size.n_parts or 1) * of_classes
+    sealing = max(size.walked_bytes(1) + node_values, 4 * (MERGE_BYTES + SEALED_CHUNK_BYTES))
     return IMPORTED_BYTES + size.part_bytes + max(growing + sealing, size.held_bytes + size.begun_bytes)
 
 
@@ -556,7 +556,7 @@ def budget_of(method: str, data: Data, params: Params, room: WorkerRoom) -> int 
     if (params.get("max_bins") and has_costs) or (rows.n_categories and kind == TruthKind.NOTHING):
         return None  # costs have no sums over bins, and nothing puts categories in order
     size = size_over_rows(params, data.matrix.shape, data.truth.values.nbytes, kind)
-    size = replace(size, of_vectors=kind.is_of_vectors, of_costs=has_costs, told_bytes=data.told_bytes)
+    size = replace(size, of_vectors=kind.is_of_vectors, of_costs=has_costs, node_value_bytes=data.node_value_bytes)
     if rows.n_categories:
         n_classes = len(data.truth.classes or ()) if kind == TruthKind.LABELS and not has_costs else None
         of_vectors = RANKED_BY_COSTS if has_costs else data.truth.values.shape[-1] if n_classes is None else 1

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 from distforest.amounts import counted
 from distforest.errors import InputError, SpecError, warn_caller
 from distforest.growth.cuts.trial_cuts import check_unbounded
-from distforest.growth.draws.landmarks import n_wanted
+from distforest.growth.draws.landmarks import count_landmarks
 from distforest.growth.methods import METHODS, NO_PASSES_WITH_HOLES, check_sparse, check_together, sampling
-from distforest.growth.pairs.methods import check_n_points
+from distforest.growth.pairs.pair_methods import check_n_points
 from distforest.growth.pairs.sampling import ENOUGH
 from distforest.growth.row_room import FLOAT32_BYTES, RANKED_BY_COSTS, CategorySizes, sizes_of
 from distforest.jobs.callback import Callback
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.on_dask import MACHINE_BYTES
-from distforest.jobs.overheard import overheard
 from distforest.jobs.plan import (
     TREES_AT_ONCE,
     Plan,
@@ -37,17 +37,17 @@ from distforest.jobs.plan import (
 )
 from distforest.jobs.scratch_room import HostWorkers, ScratchRoom, scratch_room, workers_here
 from distforest.jobs.spec import Spec, inputs_of, truth_of
-from distforest.jobs.staging import stage_inputs
+from distforest.jobs.warning_capture import captured_warnings
 from distforest.sources.arrays import bytes_of, open_array
 from distforest.sources.factors import names_of_classes
 from distforest.sources.files.ids import refuse_text_as_bytes
 from distforest.sources.graph_distances import MOST_KEPT_DENSE
 from distforest.sources.job_inputs import JobInput, Role
-from distforest.sources.laid_rows import laid_bytes
 from distforest.sources.named_links import check_named_links
 from distforest.sources.opening import open_matrix
 from distforest.sources.point_pairs import check_pairs_and_links
 from distforest.sources.readings import AS_IT_IS, DISTANCES, FEATURES, check_shape
+from distforest.sources.rechunked_rows import rechunked_bytes
 from distforest.sources.schema import Schema
 from distforest.sources.source import NUMBERS
 from distforest.sources.sparse_features import bytes_of_sparse
@@ -69,7 +69,7 @@ ZARR = ("zarr.json", ".zgroup", ".zarray")
 
 
 CHECKED_BYTES = 1 << 28
-"""Bytes of inputs up to which `told_of_values` reads them, in about a second."""
+"""Bytes of inputs up to which `warnings_about_values` reads them, in about a second."""
 
 PASSES_CURE = (
     ", or let trees grow by passes: set a larger `min_samples_leaf` or a `max_depth`, `max_bins`, or a smaller "
@@ -92,7 +92,7 @@ class Preview:
         Memory of a worker: as in the spec, or an equal share of this machine; None on another scheduler.
     scratch
         Room that the job takes in the scratch folder of this host.
-    told
+    warnings
         Warnings about inputs with chunks that are not stored.
     least_bytes, whole_bytes
         Memory that a worker needs with one thread and the smallest tasks; and with all rows and distances in memory.
@@ -105,7 +105,7 @@ class Preview:
     plan: Plan
     memory_limit: int | None
     scratch: ScratchRoom
-    told: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     least_bytes: int = 0
     whole_bytes: int = 0
     cure: str = ""
@@ -130,7 +130,7 @@ def check_and_stage(
     Raises
     ------
     SpecError, InputError
-        As raised by `preview` and `distforest.jobs.staging.stage_inputs`.
+        As raised by `preview` and `distforest.jobs.input_staging.stage_inputs`.
     MemoryLimitError
         The job does not fit into the memory of a worker.
     JobError
@@ -140,8 +140,8 @@ def check_and_stage(
     seen = preview(spec, memory_limit, hosts)
     check_memory(seen.least_bytes, memory_limit or seen.memory_limit, seen.cure)
     seen.scratch.check(spec.run.scratch_folder)
-    for told in seen.told:
-        warn_caller(told)
+    for warning in seen.warnings:
+        warn_caller(warning)
     staged = stage_inputs(spec, folder, seen.size.n_parts)
     staged = replace(staged, rows_budget=seen.size.rows_budget, hosts=dict(hosts or {}))
     if staged.passes_distances and staged.n_unobserved:
@@ -149,7 +149,7 @@ def check_and_stage(
     return staged
 
 
-def told_of_values(spec: Spec, seen: Preview) -> list[str]:
+def warnings_about_values(spec: Spec, seen: Preview) -> list[str]:
     """What a fit will warn of in its inputs, such as the findings of checks; inputs of many bytes are not read.
 
     Raises
@@ -159,10 +159,10 @@ def told_of_values(spec: Spec, seen: Preview) -> list[str]:
     """
     if sum(one.staged_bytes for one in seen.inputs) > CHECKED_BYTES:
         return []
-    with tempfile.TemporaryDirectory(prefix="distforest-") as folder, overheard() as told:
+    with tempfile.TemporaryDirectory(prefix="distforest-") as folder, captured_warnings() as warnings:
         own = spec.run.model_copy(update={"scratch": f"{folder}/scratch", "scratch_limit": None})
         stage_inputs(replace(spec, run=own), f"{folder}/job", seen.size.n_parts)
-    return told
+    return warnings
 
 
 def absent_inputs(spec: AnySpec) -> list[str]:
@@ -203,12 +203,12 @@ def preview(spec: Spec, memory_limit: int | None = None, hosts: Mapping[str, Hos
     SpecError
         Inputs are missing, of a wrong shape or dtype, or do not fit each other; the error lists all faults.
     """
-    seen, faults, told = list[JobInput](), list[str](), list[str]()
+    seen, faults, warnings = list[JobInput](), list[str](), list[str]()
     for one in inputs_of(spec):
         try:
             with naming(one.place, one.address):
                 seen.append(with_metadata(one))
-                told += check_stored([one.address], spec.run.strict, spec.run.max_bytes)
+                warnings += check_stored([one.address], spec.run.strict, spec.run.max_bytes)
         except InputError as error:
             faults.append(str(error))
     faults += _faults_of_functions(spec) + _faults_together(spec, seen)
@@ -235,7 +235,7 @@ def preview(spec: Spec, memory_limit: int | None = None, hosts: Mapping[str, Hos
         size, cure = sized or size, "" if sized else PASSES_CURE
     planned = plan(size, (), workers * threads, spec.run.batch, threads)
     here = workers_here(hosts) if hosts else HostWorkers(n := 1 if spec.run.scheduler else workers, n * threads)
-    needs = scratch_room(seen, size, here), tuple(told), projected_bytes(size, least_batch, 1), whole, cure
+    needs = scratch_room(seen, size, here), tuple(warnings), projected_bytes(size, least_batch, 1), whole, cure
     return Preview(tuple(seen), size, planned, own_limit, *needs)
 
 
@@ -312,7 +312,7 @@ def with_metadata(one: JobInput) -> JobInput:
     if not isinstance(array, SparseStore):
         of_names = len(json.dumps(dict(array.attrs), default=str)) if reading is FEATURES else 0
         staged_bytes = bytes_of(shape, reading.dtype(array.dtype)) + of_names
-        return replace(one, staged_bytes=staged_bytes, laid_bytes=laid_bytes(array))
+        return replace(one, staged_bytes=staged_bytes, rechunked_bytes=rechunked_bytes(array))
     if reading is DISTANCES:  # trees read it as a dense one
         return replace(one, staged_bytes=bytes_of(shape, reading.dtype(array.dtype)))
     return replace(one, n_stored=array.n_stored, staged_bytes=8 * (shape[0] + 1) + (4 + item) * array.n_stored)
@@ -325,7 +325,7 @@ def _faults_of_functions(spec: Spec) -> list[str]:
         for number, part in relation.functions:
             place = f"{name}.{number}" if relation.parts else name
             try:
-                callback = Callback.of_relation(part, f"{spec.output}.{number}" if relation.parts else spec.output)
+                callback = Callback.from_relation(part, f"{spec.output}.{number}" if relation.parts else spec.output)
                 check_unbounded(spec.params, (callback.budget,))
             except InputError as error:
                 faults += [f"input.{place}: {fault}" for fault in str(error).splitlines()]
@@ -391,7 +391,7 @@ def _faults_of_sizes(spec: Spec, seen: Sequence[JobInput], n_rows: int) -> list[
         faults += _fault_of(f"input.features: {features}", lambda: check_n_points(n_rows))
         if spec.input.comparisons:
             array = open_matrix(features)
-            schema = Schema.of_array(features, array) or Schema.unnamed(int(array.shape[1]))
+            schema = Schema.from_array(features, array) or Schema.unnamed(int(array.shape[1]))
             for number, one in enumerate(spec.input.comparisons):
                 faults += _fault_of(f"input.comparisons.{number}", partial(one.on, schema))
         if params.get("resample") == "pairs":  # of those drawn from labels, the number is not known yet
@@ -400,7 +400,7 @@ def _faults_of_sizes(spec: Spec, seen: Sequence[JobInput], n_rows: int) -> list[
             faults.append(f"params.max_samples: {params['max_samples']} of {there} were requested")
         return faults + _faults_of_parts(spec, seen, n_rows)
     faults += _fault_of("params.max_samples", lambda: sampling(params, n_rows))
-    faults += _fault_of("params.n_landmarks", lambda: n_wanted(params.get("n_landmarks") or 1, n_rows))
+    faults += _fault_of("params.n_landmarks", lambda: count_landmarks(params.get("n_landmarks") or 1, n_rows))
     return faults + _faults_of_parts(spec, seen, n_rows)
 
 
@@ -467,11 +467,11 @@ def _size(spec: Spec, seen: Sequence[JobInput]) -> Size:
         width = width_of(spec.params, matrix.shape[-1], kind)
     has_costs, categories = Role.COSTS in by_role, None
     if matrix.reading is FEATURES and not matrix.kernels and matrix.n_stored is None:
-        schema = Schema.of_array(matrix.address, open_array(matrix.address))
+        schema = Schema.from_array(matrix.address, open_array(matrix.address))
         if schema is not None and any(schema.n_categories):  # metadata have no classes, so these are taken as two
             of_costs = None, RANKED_BY_COSTS
-            judged_by = of_costs if has_costs else (2 if kind == TruthKind.LABELS else None, n_dimensions)
-            categories = CategorySizes(*sizes_of(schema.n_categories), *judged_by)
+            scored_by = of_costs if has_costs else (2 if kind == TruthKind.LABELS else None, n_dimensions)
+            categories = CategorySizes(*sizes_of(schema.n_categories), *scored_by)
     return Size(
         _n_pairs(spec, n, pairs) if reads == "points" else n,
         int(spec.params["n_estimators"] or 1),

@@ -51,7 +51,7 @@ from distforest.sources.staging import Staged
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from distforest.forest.table import NodeTable
+    from distforest.forest.node_table import NodeTable
     from distforest.growth.parts import OftenDrawn, Walked
     from distforest.jobs.cluster import Cluster, Course, Handle, TaskLinks
     from distforest.jobs.inputs import Inputs
@@ -324,7 +324,7 @@ def _itself(answer: R) -> R:
 
 def rowless_growth(inputs: Inputs) -> RowlessGrowth:
     """All of a job's growth but its rows; opens the whole truth on the host of the task."""
-    return RowlessGrowth.of(over_rows(inputs.problem()))
+    return RowlessGrowth.from_problem(over_rows(inputs.problem()))
 
 
 def open_part(inputs: Inputs, number: int) -> PartOfRows:

@@ -17,24 +17,24 @@ import numpy as np
 
 from distforest.errors import warn_caller
 from distforest.forest.nearest_votes import nearest_members
+from distforest.forest.node_table import route
 from distforest.forest.pairs.pair_scores import is_over_pairs
-from distforest.forest.table import route
 from distforest.jobs.answers import ANSWERS
 from distforest.jobs.cluster import Clock, Cluster, Stream, Work
 from distforest.jobs.outline import Limit, Outline, outline, room_for_neighbors
+from distforest.jobs.own_distances import own_distances
 from distforest.jobs.shared_folders import check_written
-from distforest.jobs.sides import own_distances
 from distforest.jobs.task_data import VOTERS, TaskData, opened_forest
 from distforest.sources.arrays import ENCODING, create_array, open_array, row_blocks, writable_array, write_array
 from distforest.sources.files.ids import IDS, TEXT_ENCODING
-from distforest.sources.lazy.source import Objects, joined
+from distforest.sources.lazy.lazy_source import Objects, joined
 from distforest.sources.staging import read_objects
 from distforest.stores.building import NODES, Building, mark_of, new_group
 from distforest.stores.claims import owned
 from distforest.stores.folder import Folder
 from distforest.stores.groups import check_name, seal_group
 from distforest.stores.outputs import ANSWERS_KIND, GROUP, check_apart, check_new, job_folder
-from distforest.stores.room import told_if_full
+from distforest.stores.room import explaining_full_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from distforest.jobs.question import Question
     from distforest.jobs.task_data import OwnDistances
     from distforest.sources.guarded import ZarrArray
-    from distforest.sources.lazy.source import LazySource
+    from distforest.sources.lazy.lazy_source import LazySource
     from distforest.stores.claims import Claim
 
 
@@ -161,8 +161,8 @@ def score(
             [found] = cluster.each(partial(outline, limit=limit), [question], Work("survey", first=True))
         else:
             found = outline(question)
-        for told in found.told:
-            warn_caller(told)
+        for warning in found.warnings:
+            warn_caller(warning)
         part_rows, step = None, _step(found)
         if found.sizes is not None:
             room = room_for_neighbors(found.sizes, step, limit)
@@ -172,7 +172,7 @@ def score(
         done, here = (folder.within(f"done-{tag}"), folder.within(f"answers-{tag}.zarr")) if folder else (None, None)
         of_sides = {} if own is None else {"sides": own.sides, "truth": own.sha256}
         sealed = {"forest": found.digest, "answer": question.answer, **of_sides, "complete": True}
-        building = Building.of(output, ANSWERS_KIND, {**sealed, "complete": False}, here)
+        building = Building.from_output(output, ANSWERS_KIND, {**sealed, "complete": False}, here)
         mark, names = mark_of(output, ANSWERS_KIND), done.names() if done else []
         is_published = building.is_in_place or not building.folder.exists()
         if names and mark == sealed and is_published:  # by an earlier run, which ended before it could say so
@@ -283,7 +283,7 @@ def answer_rows(task: ScoreTask) -> None:
         if task.claim:
             task.claim.check_held()
         array = _writable_once(task.run, task.target, name)
-        with told_if_full(f"{task.target}/{name}", values.size * array.dtype.itemsize):
+        with explaining_full_disk(f"{task.target}/{name}", values.size * array.dtype.itemsize):
             if row.is_graph:
                 width = values.shape[1]
                 array[task.first * width : task.last * width] = values.astype(array.dtype).reshape(-1)
@@ -312,7 +312,7 @@ def routed_objects(
 
     about, forest = _about(question), opened_forest(question.forest, found.digest)
     training = read_objects(question.training) if question.training else np.arange(forest.n_columns)
-    objects = Objects.of(training, reduce(joined, (objects[numbers] for _, objects, numbers in about)))
+    objects = Objects.from_columns(training, reduce(joined, (objects[numbers] for _, objects, numbers in about)))
     lazy = question.callback.lazy()
     check_origin(forest, lazy, objects)
     warn_of_change(forest, lazy)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from distforest.distance_sides import SIDED
 from distforest.forest.sealed.artifact import meaning_of, read_manifest
 from distforest.jobs.answers import ANSWERS
 from distforest.jobs.callback import Callback
@@ -14,10 +15,9 @@ from distforest.jobs.outline import unused
 from distforest.jobs.question import Question
 from distforest.jobs.reader import Place, refusal
 from distforest.jobs.spec import Relation, addresses_in
-from distforest.jobs.tables import SPEC_FORMAT, Count, Format, Output, Run, Table, Taught, Text, key, read
-from distforest.sides import SIDED
+from distforest.jobs.spec_models import SPEC_FORMAT, Count, Format, Output, Run, Table, Taught, Text, key, read
 from distforest.sources.row_kinds import Dense
-from distforest.stores.outputs import in_the_way
+from distforest.stores.outputs import overlapping_addresses
 
 
 class ScoreInput(Table):
@@ -95,7 +95,7 @@ class ScoreSpec:
         job: Scoring = read(Scoring, table, lines)
         given, params = dict(job.input), dict(job.params)
         taught = given.pop("distances")
-        distances = None if taught is None else Relation.of(taught)
+        distances = None if taught is None else Relation.from_table(taught)
         if faults := list(_contradictions(job.output, given, params, distances)):
             raise refusal(faults, lines)
         return cls(job.output, given, params, job.run, distances)
@@ -149,7 +149,7 @@ def callback_for(forest: str, function: str, ledger: str | None) -> Callback:
     origin, rows = manifest["provenance"].get("similarity", {}), meaning_of(manifest).rows
     measure = rows.measure if isinstance(rows, Dense) else "similarity"
     options = {"kind": measure, "symmetric": origin.get("symmetric", True), "ledger": ledger}
-    return Callback.of(function, options)
+    return Callback.from_function(function, options)
 
 
 def _contradictions(
@@ -173,5 +173,5 @@ def _contradictions(
             yield ("input", name), "goes with similarity, and there is none"
     taught = distances and distances.to_table()
     addresses = addresses_in({**given, "distances": taught})
-    for name, address in in_the_way(output, addresses).items():
+    for name, address in overlapping_addresses(output, addresses).items():
         yield ("output",), f"must not be, hold or lie in an input, found {output!r} and input.{name} {address!r}"

@@ -195,8 +195,8 @@ def _as_arrays(question: Question, queries: Queries, forest: Forest, group: str)
     n_rows = write_growing(group, "X", (forest.n_features,), np.dtype(np.float32), queries.features(), attributes)
     if n_rows == 0:
         raise InputError(f"{source}: rows were expected, found none")
-    if told := queries.told_of_unseen():
-        warn_caller(f"{source}: {told}")
+    if warning := queries.warning_about_unseen():
+        warn_caller(f"{source}: {warning}")
     return _sealed(question, queries, group, "X")
 
 
@@ -271,7 +271,7 @@ def _check_same(question: Question, forest: Forest, address: str) -> None:
         learned, found = _values(points_at(training_points(forest), numbers)), _values(points_of(forest, rows))
         strange = np.flatnonzero(~((learned == found) | (np.isnan(learned) & np.isnan(found))).all(axis=1))
     else:
-        strange = scoring.strange_rows(forest, forest.source(rows), numbers)
+        strange = scoring.misplaced_rows(forest, forest.source(rows), numbers)
     if len(strange):
         other = f"row {numbers[strange[0]]:,} is another"
         expected = "the rows of the training, in their order, were expected"

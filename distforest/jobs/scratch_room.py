@@ -91,7 +91,7 @@ def scratch_room(seen: Sequence[JobInput], size: Size, here: HostWorkers) -> Scr
     else:
         # Several are staged one by one, and then side by side; a function without objects is given numbers of rows.
         matrix = sum(one.staged_bytes for one in matrices) * min(2, len(matrices)) or 8 * size.n_rows
-    laid = max((one.laid_bytes for one in seen if size.n_parts is None or one.role != Role.MATRIX), default=0)
+    laid = max((one.rechunked_bytes for one in seen if size.n_parts is None or one.role != Role.MATRIX), default=0)
     of_screen = SCREENED_BYTES * max((one.shape[-1] for one in matrices), default=0)
     staged = truth + matrix + sum(one.staged_bytes for one in others) + laid + SMALL_BYTES + of_screen
     return ScratchRoom(staged, here.passes_bytes(codes, row_bytes, size.n_drawn) if by_passes else 0)
@@ -112,9 +112,9 @@ def unused_bytes() -> int:
     found = psutil.virtual_memory().available + psutil.Process().memory_info().rss
     for limit in MEMORY_LIMITS:
         try:
-            told = Path(limit).read_text(encoding="ascii").strip()
+            text = Path(limit).read_text(encoding="ascii").strip()
         except OSError:  # no container, or one of another kind
             continue
-        if told.isdecimal():
-            found = min(found, int(told))
+        if text.isdecimal():
+            found = min(found, int(text))
     return int(found)

@@ -161,7 +161,7 @@ def screen(matrix: ScreenedMatrix, seed: int, cluster: Cluster, work: Work = SCR
         features = nearest_features(_largest(matrix, seed, features, cluster, work, near=True), NEAR)
     largest = np.zeros(n_features)
     largest[features] = _largest(matrix, seed, features, cluster, work, near=False)
-    return Screen.of(largest, len(screened_rows(seed, n_rows)))
+    return Screen.from_dependence(largest, len(screened_rows(seed, n_rows)))
 
 
 def _largest(

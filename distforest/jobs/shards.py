@@ -19,8 +19,8 @@ import numpy as np
 
 from distforest.errors import JobError
 from distforest.forest.forest import canonical
+from distforest.forest.node_table import n_roots_of
 from distforest.forest.roots import Stayed
-from distforest.forest.table import n_roots_of
 from distforest.growth.methods import GROWTH
 from distforest.jobs.versions import COMPUTING, VERSIONS_HERE
 from distforest.sources.files.npz import header_of
@@ -102,7 +102,7 @@ def commit(
     rows = {name: len(array) for name, array in arrays.items()}
     sizes = arrays["tree_size"]
     here = {"rows": rows, "peak_bytes": peak_bytes(), "growth": GROWTH, "n_roots": n_roots_of(sizes)}
-    stayed = asdict(Stayed.of(sizes, arrays.get("leaves")))
+    stayed = asdict(Stayed.from_leaves(sizes, arrays.get("leaves")))
     receipt = Receipt(**{**asdict(receipt), **here, **stayed, **grown_with})
     folder.write(receipt.shard, packed(arrays, receipt), lasting=False)
     return receipt
@@ -186,7 +186,7 @@ def grown_by(receipts: Sequence[Receipt]) -> list[dict[str, int | str]]:
     return [{"trees": count, **dict(zip(VERSIONS_HERE, numbers, strict=True))} for numbers, count in most_first]
 
 
-def told_of_versions(receipts: Sequence[Receipt]) -> str:
+def warning_about_versions(receipts: Sequence[Receipt]) -> str:
     """The warning about trees that were grown with different versions of libraries; empty if there was one."""
     sets = grown_by(receipts)
     if len({tuple(row[name] for name in COMPUTING) for row in sets}) < 2:

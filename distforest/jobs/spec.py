@@ -1,6 +1,6 @@
 """The spec of a fit: read from TOML, JSON or a dict, checked for all faults at once, written as canonical JSON.
 
-The keys, their types and their defaults are those of the models in `distforest.jobs.tables`.
+The keys, their types and their defaults are those of the models in `distforest.jobs.spec_models`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Self
 from distforest.errors import InputError
 from distforest.growth.methods import METHODS
 from distforest.jobs.reader import LAZY_KIND, Place, listed, read_json, read_toml, refusal, shown
-from distforest.jobs.tables import ADDRESS_KEYS, INPUTS, NONE, SPEC_FORMAT, Fit, Run, Table, fit_table, read
+from distforest.jobs.spec_models import ADDRESS_KEYS, INPUTS, NONE, SPEC_FORMAT, Fit, Run, Table, fit_table, read
 from distforest.sources.factors import ABSOLUTE, COSINE, Graph
 from distforest.sources.job_inputs import GivenKernel, JobInput, Role
 from distforest.sources.kernels import KERNELS
 from distforest.sources.readings import AS_IT_IS, DISSIMILARITIES, DISTANCES, FEATURES, SIMILARITIES, Reading
 from distforest.sources.truth import TruthKind
-from distforest.stores.outputs import in_the_way
+from distforest.stores.outputs import overlapping_addresses
 
 if TYPE_CHECKING:
     import os
@@ -88,10 +88,10 @@ class Relation:
         return str(self.options["measure"])
 
     @classmethod
-    def of(cls, table: Table | list[Table]) -> Relation:
+    def from_table(cls, table: Table | list[Table]) -> Relation:
         """Return the relation that a table describes, or a list of them."""
         if isinstance(table, list):
-            return cls(SEVERAL, "", {}, tuple(map(cls.of, table)))
+            return cls(SEVERAL, "", {}, tuple(map(cls.from_table, table)))
         options = dict(table)
         kind = options.pop("kind")
         return cls(kind, options.pop(ADDRESS_KEYS[kind]), options)
@@ -112,12 +112,12 @@ class Input:
     comparisons: tuple[Comparison, ...] = ()
 
     @classmethod
-    def of(cls, table: Table) -> Input:
+    def from_table(cls, table: Table) -> Input:
         """Return the inputs that the table ``[input]`` of a fit names."""
         given = {name: value for name, value in table if value is not None}
         comparisons = tuple(one.comparison() for one in given.pop("comparisons", ()))
         addresses = {name: value for name, value in given.items() if isinstance(value, str)}
-        relations = {name: Relation.of(value) for name, value in given.items() if name not in addresses}
+        relations = {name: Relation.from_table(value) for name, value in given.items() if name not in addresses}
         return cls(addresses, relations, comparisons)
 
 
@@ -227,7 +227,7 @@ class Spec:
         lines = lines or {}
         check_format(table, lines)
         fit: Fit = read(fit_table(method_of(table)), table, lines)
-        found = Input.of(fit.input)
+        found = Input.from_table(fit.input)
         if faults := contradictions(fit, found):
             raise refusal(faults, lines)
         params = dict(fit.params) | ({"feature_weights": "given"} if "feature_weights" in found.addresses else {})
@@ -304,7 +304,7 @@ def contradictions(fit: Fit, found: Input) -> list[tuple[Place, str]]:
         what = "goes with 'pairs' and 'similar', found neither; pairs that are drawn by labels have no weights"
         faults += [(("input", "pair_weight"), f"{what}, so weigh the points: 'sample_weight'")]
     inputs = [*found.addresses.values(), *addresses_in([part.to_table() for part in found.relations.values()]).values()]
-    if spoiled := in_the_way(fit.output, {address: address for address in inputs}):
+    if spoiled := overlapping_addresses(fit.output, {address: address for address in inputs}):
         what = f"must not be, hold or lie in an input, found {shown(fit.output)} and {listed(spoiled)}"
         faults += [(("output",), what)]
     return faults

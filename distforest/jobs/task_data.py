@@ -79,7 +79,7 @@ def _recoding(forest: Forest, address: str) -> tuple[Reordering | None, Schema |
     schema = forest.schema
     if schema is None or has_further_columns(forest):
         return None, None
-    found = Schema.of_array(address, open_matrix(address))
+    found = Schema.from_array(address, open_matrix(address))
     if found is None:
         return None, None
     if is_over_pairs(forest):
@@ -132,8 +132,8 @@ class OwnDistances:
         truth = self.truth
         content = (truth.graph or truth.staged).sha256
         costs = None if truth.costs is None else truth.costs.sha256
-        told = [self.sides, truth.kind, content, truth.classes, truth.offset, costs]
-        return hashlib.sha256(canonical(told)).hexdigest()
+        parts = [self.sides, truth.kind, content, truth.classes, truth.offset, costs]
+        return hashlib.sha256(canonical(parts)).hexdigest()
 
     @contextmanager
     def watched(self, forest: Forest) -> Iterator[Truth]:
@@ -144,12 +144,12 @@ class OwnDistances:
         JobError, OSError
             A staged file of it was written to during the block; see `untouched`.
         """
-        opened = LAST_TRUTHS.of((self.sha256, self.scratch), lambda: _OpenedTruth.of(self))
+        opened = LAST_TRUTHS.get_or_open((self.sha256, self.scratch), lambda: _OpenedTruth.from_distances(self))
         with untouched(opened.files):
             yield scoring.with_costs_learned(forest, opened.truth)
 
     @property
-    def told(self) -> str:
+    def in_words(self) -> str:
         """Which distance is taken, and what has decided, in words."""
         if self.scored is None:
             return self.sides
@@ -165,7 +165,7 @@ class _OpenedTruth(NamedTuple):
     files: tuple[Mapped, ...]
 
     @classmethod
-    def of(cls, own: OwnDistances) -> _OpenedTruth:
+    def from_distances(cls, own: OwnDistances) -> _OpenedTruth:
         """Open the ground truth of a scoring job."""
         files = list[Mapped]()
         return cls(own.truth.open(own.scratch, files), tuple(files))

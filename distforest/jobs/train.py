@@ -29,16 +29,16 @@ from distforest.growth.earlier_trees import as_part
 from distforest.growth.methods import GROWTH, Bound
 from distforest.growth.problem import Problem
 from distforest.growth.row_room import CategorySizes
-from distforest.growth.standstill import told_of_roots
-from distforest.jobs.asked_distances import with_asked_distances
-from distforest.jobs.cluster import Cluster, Here, Lost, Watch, Work
+from distforest.growth.standstill import warning_about_roots
+from distforest.jobs.cluster import Cluster, Lost, Threads, Watch, Work
+from distforest.jobs.evaluated_distances import with_evaluated_distances
 from distforest.jobs.inputs import Inputs, forget_job
 from distforest.jobs.lockstep import evaluations_of, grow_together
 from distforest.jobs.merge import Target, merge
 from distforest.jobs.plan import TREES_AT_ONCE, Size, check_memory, check_worker_memory, plan
 from distforest.jobs.rounds import grow_in_parts
 from distforest.jobs.screening import SCREENING, screened
-from distforest.jobs.shards import Receipt, commit, committed_shards, read_receipt, shard_name, told_of_versions
+from distforest.jobs.shards import Receipt, commit, committed_shards, read_receipt, shard_name, warning_about_versions
 from distforest.jobs.stop import Stop
 from distforest.jobs.trial_forests import TrialTask, try_forest
 from distforest.jobs.versions import VERSIONS, VERSIONS_HERE, check_growth, check_own_growth
@@ -205,13 +205,15 @@ def _fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options:
         folder.clear(CLAIM)
         return sealed
     check_worker_memory(cluster.memory_limit)
-    inputs = with_asked_distances(inputs, folder, cluster, partial(fit_here, threads=cluster.threads), options.watch)
+    inputs = with_evaluated_distances(
+        inputs, folder, cluster, partial(fit_here, threads=cluster.threads), options.watch
+    )
     inputs = screened(inputs, folder, cluster, replace(SCREENING, retries=options.retries, watch=options.watch))
     inputs = _with_chosen_cut(inputs, folder, cluster, options)
     shards = shards_of(inputs, folder)
     committed = grow_trees(inputs, shards, cluster, options)
     receipts, grown = committed.receipts, committed.grown
-    warnings = (*_warnings(inputs, receipts, cluster, options), *filter(None, [told_of_versions(receipts)]))
+    warnings = (*_warnings(inputs, receipts, cluster, options), *filter(None, [warning_about_versions(receipts)]))
     merging = Work("merge", options.retries, watch=options.watch, first=True)
     try:
         digest = merge(inputs, receipts, _target(inputs, output, folder, shards, options), cluster, merging)
@@ -306,8 +308,8 @@ def warnings_there(task: RootsTask) -> list[str]:
     """The warnings about trees without a split and rows that stay; opens the inputs on the host of the task."""
     problem = task.inputs.problem()
     roots = Roots(task.n_roots, task.n_trees, problem.data.n_rows, problem.meaning.leaf)
-    told = [told_of_roots(problem, roots, task.closed), task.stayed.told(problem.meaning.leaf)]
-    return [warning for warning in told if warning]
+    warnings = [warning_about_roots(problem, roots, task.closed), task.stayed.warning(problem.meaning.leaf)]
+    return [warning for warning in warnings if warning]
 
 
 def _warnings(inputs: Inputs, receipts: Sequence[Receipt], cluster: Cluster, options: Options) -> list[str]:
@@ -317,8 +319,8 @@ def _warnings(inputs: Inputs, receipts: Sequence[Receipt], cluster: Cluster, opt
     task = RootsTask(inputs, n_roots, n_trees, closed, Stayed(*stayed))
     if 2 * task.n_roots <= task.n_trees and not task.stayed.are_too_many:
         return []
-    [told] = cluster.each(warnings_there, [task], Work("survey", options.retries, first=True))
-    return told
+    [warnings] = cluster.each(warnings_there, [task], Work("survey", options.retries, first=True))
+    return warnings
 
 
 @dataclass(frozen=True)
@@ -365,7 +367,7 @@ def _target(inputs: Inputs, output: str, folder: Folder, shards: Folder, options
         if _already_sealed(inputs, output, options):  # by another run of the same job
             check_new(output, FOREST_KIND, overwrite=True)
 
-    building = Building.of(output, FOREST_KIND, mark_of_job(inputs), folder.within("forest.zarr"))
+    building = Building.from_output(output, FOREST_KIND, mark_of_job(inputs), folder.within("forest.zarr"))
     return Target(building, shards, hold, options.provenance, options.claim)
 
 
@@ -441,7 +443,7 @@ def size_of(problem: Bound) -> Size:
         problem.width,
         data.is_of_distances,
         0 if data.truth.graph is None else data.truth.graph.nbytes,
-        told_bytes=data.told_bytes,
+        node_value_bytes=data.node_value_bytes,
         of_costs=data.truth.costs is not None,
     )
     if not isinstance(problem, Problem):
@@ -453,7 +455,7 @@ def size_of(problem: Bound) -> Size:
         rows_budget=None if problem.passes is None else problem.passes.budget,
         n_drawn=problem.sampling.n_distinct,
         room=problem.room,
-        categories=CategorySizes.of(problem.growth),
+        categories=CategorySizes.from_growth(problem.growth),
     )
 
 
@@ -472,8 +474,8 @@ def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | N
         n_trees = manifest["arrays"]["tree_size"]["shape"][0]
         costs = manifest["provenance"].get("similarity", {})
         evaluations, closed = (int(costs.get(name, 0)) for name in ("evaluations", "closed"))
-        told = Roots.of_manifest(output, manifest).told()
-        warnings = (told,) if told else ()
+        warning = Roots.from_manifest(output, manifest).warning()
+        warnings = (warning,) if warning else ()
         return Fitted(output, manifest["digest"], n_trees, 0, 0.0, 0.0, 0, 0, evaluations, closed, warnings)
     n_there, wanted = manifest["meaning"]["params"].get("n_estimators"), inputs.params["n_estimators"]
     same = replace(inputs, params={**inputs.params, "n_estimators": n_there})
@@ -519,6 +521,6 @@ def fit_here(problem: Bound, threads: int = 1, watch: Watch | None = None, earli
     n_earlier = 0 if earlier is None else earlier.n_trees
     planned = plan(size_of(problem), range(n_earlier), threads, threads=threads)
     spans = [np.arange(first, last + 1) for first, last in planned.tasks]
-    parts += Here(threads).each(problem.grow, spans, Work("grow", weight=len, watch=watch, before=n_earlier))
+    parts += Threads(threads).each(problem.grow, spans, Work("grow", weight=len, watch=watch, before=n_earlier))
     forest = problem.forest(parts)
-    return replace(forest, provenance={"versions": dict(VERSIONS), **problem.data.told_of_pair_weights})
+    return replace(forest, provenance={"versions": dict(VERSIONS), **problem.data.pair_weight_entry})

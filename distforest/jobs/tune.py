@@ -27,8 +27,8 @@ from distforest.evaluation.grids import (
     SharedTrees,
     best_cell,
     check_defined,
-    judged_rows,
     scored_cells,
+    scored_rows,
     table_of,
 )
 from distforest.forest.forest import canonical
@@ -117,7 +117,7 @@ def stage_grid(
         As `distforest.jobs.preview.check_and_stage`; a fault of one cell names it.
     """
     cells, workers = spec.cells, (memory_limit, hosts)
-    _check_judged(preview(spec.fit_of(cells[0]), *workers), memory_limit)
+    _check_grid_memory(preview(spec.fit_of(cells[0]), *workers), memory_limit)
     staged = check_and_stage(spec.fit_of(cells[0]), folder, *workers)
     weighted = staged.sample_weight is not None
     as_read, groups = {_readings(spec.fit_of(cells[0]), weighted): staged}, []
@@ -126,7 +126,7 @@ def stage_grid(
         with _in_cell(shared.params):
             seen = preview(fit_of_group, *workers)
             check_memory(seen.least_bytes, memory_limit or seen.memory_limit)
-            _check_judged(seen, memory_limit)
+            _check_grid_memory(seen, memory_limit)
             readings = _readings(fit_of_group, weighted)
             if readings not in as_read:
                 place = f"{folder}/{STAGED_INPUTS}/grid-{len(as_read)}"  # what is staged for other cells stays
@@ -156,7 +156,7 @@ def _readings(fit: Spec, weighted: bool) -> tuple[object, ...]:
     return fit.input.relations["distances"].options.get(DIAGONAL), *drawing
 
 
-def _check_judged(seen: Preview, memory_limit: int | None) -> None:
+def _check_grid_memory(seen: Preview, memory_limit: int | None) -> None:
     """Refuse distances by passes, as cells are judged by pairs from all over the matrix; raises MemoryLimitError."""
     if seen.size.passes_distances:
         check_memory(seen.whole_bytes, memory_limit or seen.memory_limit, "; cells are not judged by passes")
@@ -211,12 +211,12 @@ def _tune(
     ready = [CellGroup(group.shared, screened(group.inputs, folder, cluster, screening)) for group in groups]
     cluster.each(check_there, [ScoringTask(ready[0].inputs, spec.scoring)], Work("survey", options.retries, first=True))
     n_grown = _grow_all(ready, folder, cluster, options)
-    scored = _judge_all(ready, folder, cluster, options)
+    scored = _score_all(ready, folder, cluster, options)
     number, warnings = best_cell(scored, spec.scoring)
     grid = ScoredGrid(table_of(spec.cells, scored, spec.scoring), spec.scoring, number)
     best = _inputs_of(spec, ready, number)
-    told = {TUNING: {**grid.to_dict(), "fingerprint": fingerprint}}
-    fitted = fit(best, spec.output, folder, cluster, replace(options, provenance=told))
+    provenance = {TUNING: {**grid.to_dict(), "fingerprint": fingerprint}}
+    fitted = fit(best, spec.output, folder, cluster, replace(options, provenance=provenance))
     seconds = time.perf_counter() - start
     return TunedForest(fitted, grid, n_grown + fitted.n_grown, seconds, (*warnings, *fitted.warnings))
 
@@ -289,11 +289,11 @@ def check_there(task: ScoringTask) -> None:
     """Refuse a score that is not defined for what is taught; opens the inputs on the host of the task."""
     data = over_rows(task.inputs.opened().problem).data
     weights = None if data.sample_weights is None else data.sample_weights.integers
-    check_defined(task.scoring, data.truth, judged_rows(data.n_rows, weights))
+    check_defined(task.scoring, data.truth, scored_rows(data.n_rows, weights))
 
 
 @dataclass(frozen=True)
-class JudgeTask:
+class ScoreCellsTask:
     """The inputs of a group of cells, the folder of its shards, when the trees of its cells stop, and their number."""
 
     inputs: Inputs
@@ -305,7 +305,7 @@ class JudgeTask:
         return f"the scores of {len(self.stops)} cells"
 
 
-def score_cells(task: JudgeTask) -> list[ScoredCell]:
+def score_cells(task: ScoreCellsTask) -> list[ScoredCell]:
     """Score the cells of a group by its shards, and commit the scores; if they are committed already, read them."""
     check_own_growth(task.inputs.growth)
 
@@ -316,18 +316,18 @@ def score_cells(task: JudgeTask) -> list[ScoredCell]:
         with untouched(opened.files):
             return list(map(asdict, scored_cells(problem.forest(parts), problem.data.truth, task.stops)))
 
-    told = hashlib.sha256(canonical([list(stop) for stop in task.stops])).hexdigest()
-    rows = committed_answer(task.shards, f"scores-{told[:16]}.json", scores)
+    digest = hashlib.sha256(canonical([list(stop) for stop in task.stops])).hexdigest()
+    rows = committed_answer(task.shards, f"scores-{digest[:16]}.json", scores)
     one_nan = [
         {name: math.nan if of is None or math.isnan(of) else of for name, of in row["scores"].items()} for row in rows
     ]
     return [ScoredCell(of_cell, row["splits"]) for of_cell, row in zip(one_nan, rows, strict=True)]
 
 
-def _judge_all(groups: Sequence[CellGroup], folder: Folder, cluster: Cluster, options: Options) -> list[ScoredCell]:
+def _score_all(groups: Sequence[CellGroup], folder: Folder, cluster: Cluster, options: Options) -> list[ScoredCell]:
     """The scores of all cells, in the order of the grid; each group is a task."""
     tasks = [
-        JudgeTask(own, shards_of(own, folder), group.shared.stops, int(own.params["n_estimators"] or 1))
+        ScoreCellsTask(own, shards_of(own, folder), group.shared.stops, int(own.params["n_estimators"] or 1))
         for group in groups
         for own in [group.inputs]
     ]

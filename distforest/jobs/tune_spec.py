@@ -12,7 +12,7 @@ from distforest.evaluation.grids import DIAGONAL, SCORINGS, grid_cells, shared_t
 from distforest.growth.methods import check_together
 from distforest.jobs.reader import LAZY_KIND, Place, refusal, shown
 from distforest.jobs.spec import Input, Spec, check_format, contradictions, method_of
-from distforest.jobs.tables import read, tune_table
+from distforest.jobs.spec_models import read, tune_table
 
 if TYPE_CHECKING:
     from distforest.evaluation.grids import GridCell, SharedTrees
@@ -63,7 +63,7 @@ class TuneSpec(Spec):
         lines = lines or {}
         check_format(table, lines)
         tune: Any = read(tune_table(method_of(table)), table, lines)
-        found = Input.of(tune.input)
+        found = Input.from_table(tune.input)
         faults = contradictions(tune, found)
         if found.relations["distances"].kind == LAZY_KIND:
             what = "asks a function, but the cells of a grid are scored by distances that are known; fit instead"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from distforest.forest.forest import Forest
     from distforest.sources.source import Floats, Ints
 
-    Judge = Callable[[Floats, np.ndarray], float]
+    Scorer = Callable[[Floats, np.ndarray], float]
     Running = Iterator[tuple[Floats, Floats]]
 
 MOST_POINTS = 100
@@ -85,12 +85,12 @@ def error_curve(forest: Forest, truth: Truth) -> ErrorCurve:
         found = f"found {len(truth.values):,}"
         raise InputError(f"truth: one for each of {counted(forest.n_training, 'training row')} was expected, {found}")
     if isinstance(forest.leaf_table, scoring.Predicting) and not forest.nearest_votes:
-        return _curve(forest, _predictions(forest), *_judge_of_rows(forest, truth), "row")
-    left, right = judged_pairs(forest.n_training)
+        return _curve(forest, _predictions(forest), *_scorer_of_rows(forest, truth), "row")
+    left, right = scored_pairs(forest.n_training)
     if truth.n_unobserved:
         is_known = ~np.isnan(truth.distances(left, right))
         left, right = left[is_known], right[is_known]
-    judged = _judge_of_pairs(forest, truth, left, right)
+    judged = _scorer_of_pairs(forest, truth, left, right)
     return _curve(forest, _pair_distances(forest, left, right), *judged, "pair")
 
 
@@ -104,7 +104,7 @@ def out_of_bag_roc(forest: Forest, truth: Truth) -> ROC:
     """
     if truth.kind is not TruthKind.LABELS:
         raise InputError(f"truth: labels were expected for the ROC curve of pairs, found {truth.kind}")
-    left, right = judged_pairs(forest.n_training)
+    left, right = scored_pairs(forest.n_training)
     *_, (total, count) = _pair_distances(forest, left, right)
     known = count > 0
     similar = truth.distances(left[known], right[known]) == 0.0
@@ -114,7 +114,7 @@ def out_of_bag_roc(forest: Forest, truth: Truth) -> ROC:
     return ROC(fpr, tpr)
 
 
-def judged_pairs(n_rows: int) -> tuple[Ints, Ints]:
+def scored_pairs(n_rows: int) -> tuple[Ints, Ints]:
     """All pairs i < j of rows, or `MOST_PAIRS` of them drawn at random, the same ones every time."""
     left, right = pairs_of_rows(n_rows)
     drawn = np.arange(len(left))
@@ -134,19 +134,19 @@ def curve_points(n_trees: int) -> Ints:
     return np.unique(np.linspace(n_trees / MOST_POINTS, n_trees, MOST_POINTS).clip(1.0).astype(np.int64))
 
 
-def _curve(forest: Forest, running: Running, judge: Judge, measure: str, noun: str) -> ErrorCurve:
+def _curve(forest: Forest, running: Running, scorer: Scorer, measure: str, noun: str) -> ErrorCurve:
     """Judge the running sums at the points of the curve; those at which nothing is out of bag yet are left out."""
     wanted, found = set(curve_points(forest.n_trees).tolist()), list[tuple[int, float]]()
-    n_judged = 0
+    n_scored = 0
     for n_trees, (total, count) in enumerate(running, start=1):
         known = count > 0
         if n_trees in wanted and known.any():
-            n_judged = int(known.sum())
-            found.append((n_trees, judge(total[known] / count[known].reshape(-1, *[1] * (total.ndim - 1)), known)))
+            n_scored = int(known.sum())
+            found.append((n_trees, scorer(total[known] / count[known].reshape(-1, *[1] * (total.ndim - 1)), known)))
     if not found:
         raise InputError("every tree drew all rows, so none is out of bag; grow with bootstrap=True")
     numbers, errors = zip(*found, strict=True)
-    return ErrorCurve(np.array(numbers), np.array(errors), measure, counted(n_judged, noun))
+    return ErrorCurve(np.array(numbers), np.array(errors), measure, counted(n_scored, noun))
 
 
 # --- rows -------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def _predictions(forest: Forest) -> Running:
         yield total, count
 
 
-def _judge_of_rows(forest: Forest, truth: Truth) -> tuple[Judge, str]:
+def _scorer_of_rows(forest: Forest, truth: Truth) -> tuple[Scorer, str]:
     """How predictions are judged, and by what measure."""
     learned = forest.meaning.leaf.learned
     if truth.kind != learned:
@@ -212,7 +212,7 @@ def _distances_of_tree(forest: Forest, tree: int, left: Ints, right: Ints) -> tu
     return (table.parts[ends] if table.dissimilar else wholes - table.parts[ends]), wholes
 
 
-def _judge_of_pairs(forest: Forest, truth: Truth, left: Ints, right: Ints) -> tuple[Judge, str]:
+def _scorer_of_pairs(forest: Forest, truth: Truth, left: Ints, right: Ints) -> tuple[Scorer, str]:
     """How distances are judged, and by what measure."""
     learned, true = forest.meaning.leaf.learned, truth.distances(left, right)
     if truth.kind is TruthKind.DISTANCES and learned is TruthKind.DISTANCES:

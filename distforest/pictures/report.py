@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     Facts = list[tuple[str, str]]
 
-MOST_TOLD = 20
+MOST_SHOWN = 20
 """Most features in the list of importances."""
 
 MOST_LINES = 10
@@ -88,7 +88,7 @@ class ReportSection:
     """A section of the page: a heading, sentences, facts, a chart with its table, and blocks of code."""
 
     title: str
-    told: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
     facts: Sequence[tuple[str, str]] = ()
     chart: str = ""
     table: ReportTable | None = None
@@ -155,7 +155,7 @@ def report_page(
             counted(forest.n_training, _noun(forest)),
             f"seed {forest.meaning.seed}",
         ),
-        warning=Roots.of_forest(forest).told(),
+        warning=Roots.from_forest(forest).warning(),
         sections=sections,
     )
     return page, forest
@@ -182,7 +182,7 @@ def _labels(forest: Forest, given: object) -> Truth:
     shape = tuple(np.shape(opened) if isinstance(opened, Sequence) else getattr(opened, "shape", ()))
     if len(shape) == 2:
         raise InputError(f"truth: {rows} were expected, found an array of shape {shape}; {cure}")
-    truth = Truth.of(opened, TruthKind.LABELS)
+    truth = Truth.from_given(opened, TruthKind.LABELS)
     n_classes = len(truth.classes or ())
     if truth.kind is TruthKind.LABELS and n_classes in (1, len(truth.values)):
         found = "one label for all rows" if n_classes == 1 else "another label in each row, as of numbers"
@@ -197,7 +197,7 @@ def _noun(forest: Forest) -> str:
 # --- what it is -------------------------------------------------------------------------------------------
 
 
-def _data(forest: Forest, told: tuple[str, ...]) -> ReportSection:
+def _data(forest: Forest, sentences: tuple[str, ...]) -> ReportSection:
     """What the forest was grown from; and what the page lacks."""
     meaning, similarity = forest.meaning, _entries(forest, "similarity")
     facts = [
@@ -206,7 +206,7 @@ def _data(forest: Forest, told: tuple[str, ...]) -> ReportSection:
         ("Taught", IN_WORDS.get(meaning.leaf.learned, str(meaning.leaf.learned))),
     ]
     if forest.schema is not None:
-        facts.append(("Features", _some(forest.schema.told())))
+        facts.append(("Features", _some(forest.schema.described())))
     if meaning.classes is not None:
         facts.append(("Classes", _some([*map(str, meaning.classes)])))
     for name, entry in _entries(forest, "inputs").items():
@@ -214,7 +214,7 @@ def _data(forest: Forest, told: tuple[str, ...]) -> ReportSection:
         facts.append((f"Input: {words}", value_in_words(entry)))
     if similarity:
         facts.append(("Similarity", value_in_words(similarity)))
-    return ReportSection("Data", told, facts)
+    return ReportSection("Data", sentences, facts)
 
 
 def _grid(forest: Forest) -> list[ReportSection]:
@@ -224,14 +224,14 @@ def _grid(forest: Forest) -> list[ReportSection]:
         return []
     best = ", ".join(f"{name}={value}" for name, value in found.best_params_.items())
     scoring = found.scoring.replace("_", " ")
-    told = f"The best of {counted(len(found.rows()), 'cell')} by {scoring}, out of bag: {best}."
+    sentences = f"The best of {counted(len(found.rows()), 'cell')} by {scoring}, out of bag: {best}."
     *names, rank = found.columns
     known = [name for name in names if any(value == value for value in found.cv_results_[name])]  # any that is no NaN
-    order = np.argsort(found.cv_results_[rank], kind="stable")[:MOST_TOLD].tolist()
+    order = np.argsort(found.cv_results_[rank], kind="stable")[:MOST_SHOWN].tolist()
     cells = [[found.cv_results_[name][number] for name in (rank, *known)] for number in order]
     lines = [tuple(f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in line) for line in cells]
     headings = ("rank", *(name.removeprefix("param_").replace("_", " ") for name in known))
-    return [ReportSection("Grid", (told,), table=ReportTable(headings, lines))]
+    return [ReportSection("Grid", (sentences,), table=ReportTable(headings, lines))]
 
 
 def _run(forest: Forest, run: Sequence[tuple[str, str]]) -> ReportSection:
@@ -242,8 +242,8 @@ def _run(forest: Forest, run: Sequence[tuple[str, str]]) -> ReportSection:
             facts.append((name.capitalize(), f"{costs[name]:,} {words}"))
     n_bytes = sum(array.nbytes for array in forest.arrays().values())
     facts += [("Nodes", f"{len(forest.table.left):,}"), ("Size", f"{in_bytes(n_bytes)} decoded")]
-    told = () if run else ("A sealed forest keeps neither seconds nor memory; a report on a job has both.",)
-    return ReportSection("Run", told, facts)
+    sentences = () if run else ("A sealed forest keeps neither seconds nor memory; a report on a job has both.",)
+    return ReportSection("Run", sentences, facts)
 
 
 def _versions(forest: Forest) -> Facts:
@@ -258,7 +258,11 @@ def _versions(forest: Forest) -> Facts:
 
 def _error(forest: Forest, truth: Truth | None) -> list[ReportSection]:
     """The error out of bag over the trees; without a truth what the fit has recorded, if it has."""
-    title, found, learned = "Error out of bag", Estimates.of(forest.provenance), forest.meaning.leaf.learned
+    title, found, learned = (
+        "Error out of bag",
+        Estimates.from_provenance(forest.provenance),
+        forest.meaning.leaf.learned,
+    )
     facts = []
     if found.oob_score is not None:  # the attribute `oob_score_` of its estimator
         kinds = (
@@ -276,13 +280,13 @@ def _error(forest: Forest, truth: Truth | None) -> list[ReportSection]:
         return [ReportSection(title, (f"As the fit has recorded it. {_cure(forest)}",), facts)] if facts else []
     curve = error_curve(forest, truth)
     last = in_digits(float(curve.error[-1]))
-    told = (f"{_capitalized(curve.measure)}: {last} by all {counted(forest.n_trees, 'tree')}, of {curve.judged}.",)
+    sentences = (f"{_capitalized(curve.measure)}: {last} by all {counted(forest.n_trees, 'tree')}, of {curve.judged}.",)
     places = np.unique(np.linspace(0, len(curve.error) - 1, MOST_LINES).astype(np.int64)).tolist()
     table = ReportTable(
         ("trees", curve.measure), [(f"{curve.n_trees[k]:,}", in_digits(float(curve.error[k]))) for k in places]
     )
     chart = _chart(title, "draw_line", curve.n_trees, curve.error, "trees", curve.measure)
-    return [ReportSection(title, told, facts, chart, table)]
+    return [ReportSection(title, sentences, facts, chart, table)]
 
 
 def _cure(forest: Forest) -> str:
@@ -324,7 +328,7 @@ def _importances(estimator: Any) -> ReportSection:
     except InputError as error:
         return ReportSection(title, (_capitalized(f"{error}."),))
     total = np.sum([*found.parts.values()], axis=0)
-    most = np.argsort(-total, kind="stable")[:MOST_TOLD].tolist()
+    most = np.argsort(-total, kind="stable")[:MOST_SHOWN].tolist()
     columns = {"share": total, **(found.parts if len(found.parts) > 1 else {})}
     if found.errors is not None:
         columns["standard error"] = found.errors
@@ -396,7 +400,7 @@ def _capitalized(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _some(names: Sequence[str], most: int = MOST_TOLD) -> str:
+def _some(names: Sequence[str], most: int = MOST_SHOWN) -> str:
     """The first names, and how many more there are."""
     return ", ".join(names[:most]) + (f", and {len(names) - most:,} more" if len(names) > most else "")
 
@@ -412,14 +416,14 @@ def _in_python(estimator: Any, forest: Forest) -> str:
     if learned in TAUGHT:
         name, what, relation = TAUGHT[learned]
         data.append(_datum(name, forest, str(learned), what))
-        is_told = isinstance(estimator, SMERF)
-        imported += [relation.partition("(")[0]] if is_told else []
-        names.append(relation if is_told else name)
+        is_smerf = isinstance(estimator, SMERF)
+        imported += [relation.partition("(")[0]] if is_smerf else []
+        names.append(relation if is_smerf else name)
     elif learned is TruthKind.LINKS:
         data.append(_datum("y", forest, "labels", "labels; known pairs go into fit_pairs(X, pairs, similar)"))
         names.append("y")
-    if told := merged_in_words(forest.provenance):
-        data.append(f"# {told}: one fit for each seed, and distforest.merge of them all")
+    if merged := merged_in_words(forest.provenance):
+        data.append(f"# {merged}: one fit for each seed, and distforest.merge of them all")
     if OF_PAIRS.key in forest.provenance:
         data.append("# the given pairs had weights: fit_pairs(..., pair_weight=w) gives them again")
     if forest.sample_weight is not None:

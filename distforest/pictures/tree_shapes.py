@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from distforest.forest.pairs.cells import Cells
+from distforest.forest.node_table import LEAF
 from distforest.forest.pairs.pair_leaves import Ranks
+from distforest.forest.pairs.ranking_cells import Cells
 from distforest.forest.path_lengths import depths_of
-from distforest.forest.table import LEAF
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
@@ -81,7 +81,7 @@ def _in_ranges(values: Ints, start: int, ends: Ints) -> list[tuple[str, int]]:
 
 def _depths_of_cells(ranks: Ranks, tree: int) -> Ints:
     """Depth of each cell of a ranking tree, shape (tree_size,); 0 for a node that is none."""
-    cells = Cells.of(ranks, tree)
+    cells = Cells.from_ranks(ranks, tree)
     depths = np.zeros(len(cells.better), np.int64)
     for cell in np.flatnonzero(cells.better != LEAF):  # children come after their parents
         depths[[cells.better[cell], cells.worse[cell]]] = depths[cell] + 1

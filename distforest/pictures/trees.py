@@ -16,10 +16,10 @@ from distforest.estimators.tree_rank import TreeRank
 from distforest.evaluation.roc import ROC
 from distforest.forest.leaves import ClassCounts, Means
 from distforest.forest.missing import ALL_OBSERVED
-from distforest.forest.pairs.cells import Cells
+from distforest.forest.node_table import LEAF
 from distforest.forest.pairs.pair_leaves import Votes
 from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs, ranks_of
-from distforest.forest.table import LEAF
+from distforest.forest.pairs.ranking_cells import Cells
 from distforest.forest.target_leaves import TargetMembers
 from distforest.sources.point_pairs import PairColumns, named, two_of
 from distforest.sources.row_kinds import Several
@@ -277,7 +277,7 @@ class _Cells(_Nodes):
 
     @cached_property
     def cells(self) -> Cells:
-        return Cells.of(ranks_of(self.forest), self.tree)
+        return Cells.from_ranks(ranks_of(self.forest), self.tree)
 
     def children(self, node: int) -> list[int]:
         """The better and the worse part of a cell."""

@@ -121,11 +121,11 @@ def check_succeeded(job: JobState) -> None:
     elif state not in ENDS:
         why = f"{name} is {state} and has no result yet; wait until it has ended"
     else:
-        told = f"{error['kind']}: {error['message']}" if error else "JobError: no reason is known"
+        reason = f"{error['kind']}: {error['message']}" if error else "JobError: no reason is known"
         mend = f"`distforest resume {name}` resumes from its finished tasks"
         if error and error["kind"] in OF_THE_OWNER:
             mend = f"mend the input, or change the spec: `distforest resume {name} --set KEY=VALUE`"
-        why = f"{name} failed: {told}; {mend}"
+        why = f"{name} failed: {reason}; {mend}"
     raise NotDoneError(why, job)
 
 

@@ -197,7 +197,7 @@ class Job:
         self.set(state=RUNNING, service=service, started=started, ended=None, error=None, waiting=None)
         self.note("started", f"the job has started, attempt {self.state['attempt']}")
 
-    def queue_again(self) -> None:
+    def requeue(self) -> None:
         """Put the job back into the queue for its next attempt; of one whose service was lost, work ended with that."""
         worked = seconds_of_work(self.state, self.state["heartbeat"])
         again: StateChanges = {**ATTEMPT, "state": QUEUED, "worked": worked, "attempt": self.state["attempt"] + 1}

@@ -29,7 +29,7 @@ from distforest.errors import (
     NotFoundError,
     SpecError,
 )
-from distforest.jobs.able_workers import told_of_silent
+from distforest.jobs.able_workers import warning_about_silent_workers
 from distforest.jobs.any_spec import AnySpec, spec_from_json, spec_with
 from distforest.jobs.preview import absent_inputs, faults_of_metadata, faults_on_a_worker
 from distforest.jobs.spec import Spec
@@ -227,7 +227,7 @@ class JobService:
             folder.discard(SIGN)  # left by an end that was not written into the state
             if job.state["state"] != QUEUED:
                 job.note("resumed", "a new service resumes the job; what is committed is not repeated")
-                job.queue_again()
+                job.requeue()
         return job
 
     def _known_spec(self, name: str, text: str) -> AnySpec:
@@ -319,18 +319,18 @@ class JobService:
         """The record of the service, with its workers, and in words those that are silent."""
         workers = self.scheduler.workers.values()
         threads = sum(worker.nthreads for worker in workers)
-        silent = told_of_silent(silent_of(self.scheduler))
+        silent = warning_about_silent_workers(silent_of(self.scheduler))
         return {**self.lease.record(), "workers": len(workers), "threads": threads, "silent": silent}
 
     def listed(self) -> list[JobState]:
         """All jobs, newest first."""
         jobs = list(self.jobs.values())  # a copy: while the service starts, a thread adds jobs
         jobs.sort(key=lambda job: (job.state["submitted"], job.id), reverse=True)
-        return [*(self._told(job.state) for job in jobs), *map(self._told, list(self.aside.values()))]
+        return [*(self._with_workers(job.state) for job in jobs), *map(self._with_workers, list(self.aside.values()))]
 
     def job(self, name: str) -> JobState:
         """The state of a job; raises NotFoundError."""
-        return self._told(self.aside[name] if name in self.aside else self._existing(name).state)
+        return self._with_workers(self.aside[name] if name in self.aside else self._existing(name).state)
 
     async def events(self, name: str, after: int = 0, limit: int = 1000) -> list[JobEvent]:
         """A job's events with greater numbers than ``after``; raises NotFoundError, or UnreadableError."""
@@ -357,7 +357,7 @@ class JobService:
             raise AwayError(f"{self.failure}; try again in a moment")
         return part
 
-    def _told(self, state: JobState) -> JobState:
+    def _with_workers(self, state: JobState) -> JobState:
         """A state as readers see it, with the number of workers."""
         return {**state, "workers": len(self.scheduler.workers)}
 
@@ -371,7 +371,7 @@ class JobService:
 
     # --- calls over the comm ------------------------------------------------------------------------------------
 
-    def _handler(self, call: Callable[..., Awaitable[T]], tells_owner: bool) -> Callable[..., Awaitable[T | Answered]]:
+    def _handler(self, call: Callable[..., Awaitable[T]], passes_owner: bool) -> Callable[..., Awaitable[T | Answered]]:
         """A handler for the scheduler, which passes its comm and answers a refusal instead of raising it.
 
         The name in a client's certificate is the ``owner`` who submits or changes a job, whatever the client states.
@@ -380,7 +380,7 @@ class JobService:
 
         async def answer(comm: Comm | None = None, **arguments: object) -> T | Answered:
             try:
-                name = common_name(comm.extra_info.get("peercert")) if comm and tells_owner else None
+                name = common_name(comm.extra_info.get("peercert")) if comm and passes_owner else None
                 self._check_ready(self._looping)
                 try:
                     return await call(**arguments | ({"owner": name} if name else {}))
@@ -418,7 +418,7 @@ class JobService:
                 if kept != text and (kept is None or self._known_spec(name, kept).to_json() != text):  # it may be older
                     raise ExistsError(f"id: {name!r} is the id of another job, with another spec; choose another one")
                 is_same_call = submission is not None and job.state.get("submission") == submission
-                return {"job": self._told(job.state), "created": is_same_call}
+                return {"job": self._with_workers(job.state), "created": is_same_call}
             unfinished = sum(not job.has_ended for job in self.jobs.values())
             if unfinished >= self.policy.max_jobs:
                 there = f"{counted(unfinished, 'job')} {are(unfinished)} unfinished"
@@ -426,10 +426,10 @@ class JobService:
             first = first_state(name, wanted, time.time())
             job = Job({**first, "service": self.lease.id, "submission": submission, "owner": owner}, self.meters)
             job.note("submitted", "the job is accepted")
-            await asyncio.to_thread(self.registry.take_in, job.state, wanted.to_json())
+            await asyncio.to_thread(self.registry.register, job.state, wanted.to_json())
             self.jobs[name] = job
             self._queued.set()
-        return {"job": self._told(job.state), "created": True}
+        return {"job": self._with_workers(job.state), "created": True}
 
     def _allowed_spec(self, text: str) -> AnySpec:
         """Read a spec, and refuse what the operator does not allow; follows links in the file system."""
@@ -458,7 +458,7 @@ class JobService:
                     raise SpecError(faults)
 
     async def _list(self, states: Sequence[str] = (), skip: int = 0, limit: int | None = None) -> JobsAnswer:
-        return JobFilter(states, skip, limit).of(self.listed(), self.about())
+        return JobFilter(states, skip, limit).answer(self.listed(), self.about())
 
     async def _status(self, id: str) -> Answered:  # noqa: A002
         return {"job": self.job(id)}
@@ -478,7 +478,7 @@ class JobService:
     async def _cancel(self, id: str, owner: str | None = None) -> Answered:  # noqa: A002
         job = self._own(id, owner)
         if job.state["state"] == CANCELLED:
-            return {"job": self._told(job.state)}
+            return {"job": self._with_workers(job.state)}
         if not job.cancel():
             raise ConflictError(f"{id} is {job.state['state']}; only a job that is not finished can be cancelled")
         job.note("cancelling", "the job was told to stop; its trees stop at their next level")
@@ -486,12 +486,12 @@ class JobService:
         if id not in self._running and not job.has_ended:
             await asyncio.to_thread(self._end_cancelled, job)
         await asyncio.to_thread(job.save, self.registry, True)
-        return {"job": self._told(job.state)}
+        return {"job": self._with_workers(job.state)}
 
     def _end_cancelled(self, job: Job) -> None:
         self.registry.folder(job.id).within(WORK).remove()
         job.end(CANCELLED, "the job was cancelled; nothing of it is kept")
-        self.registry.give_back(job.state)
+        self.registry.release_output(job.state)
 
     async def _resume(
         self,
@@ -509,26 +509,26 @@ class JobService:
             table = json.loads(await asyncio.to_thread(self.registry.own_spec, id))
             spec = await asyncio.to_thread(self._allowed_spec, spec_with(table, changes or {}).to_json())
             await self._check_inputs(spec)
-            await asyncio.to_thread(self.registry.take_again, id, spec.output, spec.to_json())
+            await asyncio.to_thread(self.registry.reclaim, id, spec.output, spec.to_json())
             job.set(**described(spec))
             await asyncio.to_thread(job.count_events, self.registry)
             await asyncio.to_thread(self.registry.folder(id).discard, SIGN)
             job.is_cancelled = False
             job.note("resumed", "the job is taken up again; what is committed is not done again")
-            job.queue_again()
-            state = self._told(job.state)  # now: the loop may start the job while it is saved
+            job.requeue()
+            state = self._with_workers(job.state)  # now: the loop may start the job while it is saved
             await asyncio.to_thread(job.save, self.registry, True)
             self._queued.set()
             return {"job": state}
         if changes:
             raise ConflictError(f"{id} is {job.state['state']}; its spec is changed when it has ended: cancel it first")
-        return {"job": self._told(job.state)}
+        return {"job": self._with_workers(job.state)}
 
     async def _remove(self, id: str, owner: str | None = None) -> Answered:  # noqa: A002
         job = self._own(id, owner)
         if not await self._is_over(job):
             raise ConflictError(f"{id} is {job.state['state']}; cancel it first, or wait for its end")
-        await asyncio.to_thread(self.registry.give_back, job.state)  # if a service was killed before its release
+        await asyncio.to_thread(self.registry.release_output, job.state)  # if a service was killed before its release
         await asyncio.to_thread(self.registry.remove, id)
         self.jobs.pop(id, None)
         return {"id": id}

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from distforest.errors import ConflictError, JobError
 from distforest.service.registry import LEASE, STALE, Registry, lease_in
 from distforest.service.slot import Slot, TakenError, slot
-from distforest.stores.claims import born_at, is_gone, machine
+from distforest.stores.claims import is_gone, machine, start_time_of
 
 if TYPE_CHECKING:
     from distforest.service.messages import LeaseRecord
@@ -81,7 +81,7 @@ class Lease:
             "host": platform.node(),
             "boot": machine(),
             "pid": os.getpid(),
-            "born": born_at(os.getpid()) or 0.0,
+            "born": start_time_of(os.getpid()) or 0.0,
         }
 
     async def take(self) -> None:

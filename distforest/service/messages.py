@@ -177,7 +177,7 @@ class JobFilter(NamedTuple):
     Examples
     --------
     >>> jobs = [{"id": "c", "state": "FAILED"}, {"id": "b", "state": "QUEUED"}, {"id": "a", "state": "FAILED"}]
-    >>> JobFilter(("FAILED",), limit=1).of(jobs, None)
+    >>> JobFilter(("FAILED",), limit=1).answer(jobs, None)
     {'service': None, 'jobs': [{'id': 'c', 'state': 'FAILED'}], 'total': 2}
     """
 
@@ -185,7 +185,7 @@ class JobFilter(NamedTuple):
     skip: int = 0
     limit: int | None = None
 
-    def of(self, jobs: Sequence[JobState], service: ServiceRecord | None) -> JobsAnswer:
+    def answer(self, jobs: Sequence[JobState], service: ServiceRecord | None) -> JobsAnswer:
         """The answer to a reader who asks for these of all jobs."""
         found = [job for job in jobs if not self.states or job["state"] in self.states]
         end = None if self.limit is None else self.skip + self.limit

@@ -39,9 +39,9 @@ class StorePlace:
 
     Examples
     --------
-    >>> StorePlace.of("s3://forests/wine.zarr/X")
+    >>> StorePlace.from_address("s3://forests/wine.zarr/X")
     StorePlace(protocol='s3', parts=('forests', 'wine.zarr', 'X'))
-    >>> StorePlace.of("s3://forests/wine.zarr/X").is_within(StorePlace.of("s3a://forests/"))
+    >>> StorePlace.from_address("s3://forests/wine.zarr/X").is_within(StorePlace.from_address("s3a://forests/"))
     True
     """
 
@@ -49,7 +49,7 @@ class StorePlace:
     parts: tuple[str, ...]
 
     @classmethod
-    def of(cls, address: str) -> StorePlace:
+    def from_address(cls, address: str) -> StorePlace:
         """Read an address; raises a ValueError with what it must not hold."""
         if not address.isprintable():
             raise _RefusedError("holds a character that is not printable")
@@ -144,7 +144,7 @@ class Policy:
     def __post_init__(self) -> None:
         for prefix in (*self.prefixes, *self.reserved):
             try:
-                StorePlace.of(prefix)
+                StorePlace.from_address(prefix)
             except _RefusedError as error:
                 raise InputError(f"the prefix {shown(prefix)} {error}") from None
         for name in self.callbacks:
@@ -192,10 +192,12 @@ class Policy:
             raise SpecError(faults)
 
     def _address_faults(self, addresses: Mapping[str, str]) -> Iterator[str]:
-        allowed, reserved = ([StorePlace.of(prefix) for prefix in own] for own in (self.prefixes, self.reserved))
+        allowed, reserved = (
+            [StorePlace.from_address(prefix) for prefix in own] for own in (self.prefixes, self.reserved)
+        )
         for key, address in addresses.items():
             try:
-                found = StorePlace.of(address)
+                found = StorePlace.from_address(address)
             except _RefusedError as error:
                 yield sentence(tuple(key.split(".")), 0, f"{shown(address)} {error}")
                 continue

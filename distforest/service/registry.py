@@ -188,7 +188,7 @@ class Registry:
         root = real_address(self.folder(job).address)
         return Claim(output, f"job {job} of {self.root}", root, root, ENDS)
 
-    def take_in(self, state: JobState, spec: str) -> None:
+    def register(self, state: JobState, spec: str) -> None:
         """Write a new job, which owns its output when this returns; a job that is refused leaves nothing behind.
 
         Raises
@@ -209,12 +209,12 @@ class Registry:
             self.remove(job)
             raise
 
-    def take_again(self, job: str, output: str, spec: str) -> None:
-        """Claim the output for a job that is resumed after its end, and write its spec; raises as `take_in`."""
+    def reclaim(self, job: str, output: str, spec: str) -> None:
+        """Claim the output for a job that is resumed after its end, and write its spec; raises as `register`."""
         self.claim(job, output).take()
         self.write_spec(job, spec)
 
-    def give_back(self, state: JobState) -> None:
+    def release_output(self, state: JobState) -> None:
         """Release the output of a job that has ended."""
         self.claim(state["id"], state["output"]).release()
 

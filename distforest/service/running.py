@@ -29,7 +29,6 @@ from distforest.growth.methods import GROWTH
 from distforest.jobs.any_spec import AnySpec, addresses_of, functions_of, n_trees_of, spec_from_json
 from distforest.jobs.cluster import Lost, Work, error_in_words
 from distforest.jobs.on_dask import OnDask
-from distforest.jobs.overheard import overheard
 from distforest.jobs.preview import check_and_stage
 from distforest.jobs.score import score
 from distforest.jobs.score_spec import ScoreSpec
@@ -39,6 +38,7 @@ from distforest.jobs.train import Options, fit
 from distforest.jobs.tune import stage_grid, tune
 from distforest.jobs.tune_spec import TuneSpec
 from distforest.jobs.versions import check_own_growth
+from distforest.jobs.warning_capture import captured_warnings
 from distforest.service.job import LOG
 from distforest.service.registry import CANCELLED, FAILED, SUCCEEDED, WORK
 from distforest.sources.staged_arrays import STAGED_INPUTS
@@ -132,7 +132,7 @@ def stage_there(task: StageTask) -> tuple[Any, list[str]]:
     after all else was removed.
     """
     try:
-        with overheard() as warnings:
+        with captured_warnings() as warnings:
             stage: Any = stage_grid if isinstance(task.spec, TuneSpec) else check_and_stage
             return stage(task.spec, task.folder, task.memory_limit, task.hosts), warnings
     finally:
@@ -174,7 +174,7 @@ def run_job(job: Job, context: ServiceContext) -> None:
             last |= {"done": result["n_trees"], "total": result["n_trees"]}
         job.end(SUCCEEDED, f"{job.state['output']} is complete", **last)
     job.save(context.registry, at_once=True)
-    context.registry.give_back(job.state)
+    context.registry.release_output(job.state)
 
 
 def _with_retries(job: Job, context: ServiceContext) -> JobResult:
@@ -206,7 +206,7 @@ def _work(job: Job, context: ServiceContext) -> JobResult:
         [result] = cluster.each(lead, [task], Work("lead", spec.run.retries, first=True))
         return result
     if isinstance(spec, ScoreSpec):
-        with overheard() as warnings:
+        with captured_warnings() as warnings:
             done = score(spec.question(), spec.output, cluster, spec.run.overwrite, job.watch, work, claim)
         return score_result(done, warnings)
     return _grow(job, spec, cluster, work, claim)
@@ -268,7 +268,7 @@ def lead(task: LeadTask) -> JobResult:
         check_own_growth(task.growth)
     stop = Stop(task.folder.rsplit("/", 1)[0])
     watch = _ProgressReport(task.job, stop)
-    with worker_client() as client, overheard() as warnings:
+    with worker_client() as client, captured_warnings() as warnings:
         method = getattr(spec, "method", "score")
         cluster = OnDask(client, task.job, lambda _threads, _seconds: stop.check(), method, task.priority)
         cluster = replace(cluster, placement=spec.run.placement)
@@ -352,4 +352,4 @@ def score_result(done: Scored, warnings: Sequence[str]) -> JobResult:
     """The result of a scoring; with its ``warnings``."""
     shapes = {name: list(shape) for name, shape in done.shapes.items()}
     result: JobResult = {"output": done.address, "digest": done.digest, "arrays": shapes, "warnings": list(warnings)}
-    return result if done.own is None else {**result, "sides": done.own.told}
+    return result if done.own is None else {**result, "sides": done.own.in_words}

@@ -141,7 +141,7 @@ class SubmittedJob:
         jobs = self._where.jobs(warn_caller)
         if verbose:
             with shown_progress() as watch:
-                job = shown_to_its_end(jobs, self.id, seconds, (watch, _tell))
+                job = shown_to_its_end(jobs, self.id, seconds, (watch, _print_note))
         else:
             *_, job = follow(jobs, self.id, seconds)
         check_succeeded(job)
@@ -224,5 +224,5 @@ def _read(spec: SpecLike) -> AnySpec:
     return spec_from_dict(spec) if isinstance(spec, Mapping) else spec
 
 
-def _tell(text: str) -> None:
+def _print_note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from distributed import SchedulerPlugin
 
-from distforest.jobs.able_workers import told_of_silent
+from distforest.jobs.able_workers import warning_about_silent_workers
 from distforest.jobs.cluster import Progress
 from distforest.jobs.on_dask import job_of
 from distforest.service.metrics import silent_of
@@ -153,7 +153,7 @@ def _in_words(at_work: Counter[str], threads: int, silent: Mapping[str, float]) 
     'no worker takes its tasks, though not all are busy: are they paused? The job goes on when one does'
     """
     if silent:
-        return told_of_silent(silent)
+        return warning_about_silent_workers(silent)
     if at_work.total() < threads:
         return "no worker takes its tasks, though not all are busy: are they paused? The job goes on when one does"
     names = sorted(at_work.keys() - {OTHERS})[:MOST_NAMES]

@@ -157,7 +157,7 @@ class Jobs:
     def listed(self, wanted: JobFilter = ALL_JOBS) -> JobsAnswer:
         """List ``jobs``, newest first, and ``service``, which is None if the job root is read."""
         return self._read(
-            lambda service: service.listed(wanted), lambda registry: wanted.of(registry.listed(time.time()), None)
+            lambda service: service.listed(wanted), lambda registry: wanted.answer(registry.listed(time.time()), None)
         )
 
     def job(self, job_id: str) -> JobState:

@@ -44,7 +44,7 @@ class Marks(NamedTuple):
     changed: int
 
     @classmethod
-    def of(cls, handle: int) -> Self:
+    def from_file(cls, handle: int) -> Self:
         """The marks of an open file."""
         status = os.fstat(handle)
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
@@ -75,7 +75,7 @@ class Mapped:
     @property
     def is_untouched(self) -> bool:
         """Whether nobody has written to the file since it was opened."""
-        return Marks.of(self.handle) == self.marks
+        return Marks.from_file(self.handle) == self.marks
 
     def check_untouched(self) -> None:
         """Refuse results that were computed from the file if anybody has written to it since it was opened.
@@ -87,7 +87,7 @@ class Mapped:
         OSError
             It was written to, but its content is the same, so that another attempt can succeed.
         """
-        marks = Marks.of(self.handle)
+        marks = Marks.from_file(self.handle)
         if marks == self.marks:
             return
         if marks.size < self.marks.size or array_digest(self.array) != self.sha256:
@@ -201,7 +201,7 @@ def open_sound(
         _hold(file.fileno())
         if not os.fstat(file.fileno()).st_nlink:  # it was removed before it was held
             return None
-        marks = Marks.of(file.fileno())
+        marks = Marks.from_file(file.fileno())
         if marks.size < len(header) + n_bytes or file.read(len(header)) != header:
             return None
         if n_bytes <= COPIED_BYTES:
@@ -210,7 +210,7 @@ def open_sound(
         else:
             array = np.memmap(file, dtype, "r", len(header), shape)
         known = _sound_marks(path, sha256)
-        if (known != [marks] or Marks.of(file.fileno()) != marks) and array_digest(array) != sha256:
+        if (known != [marks] or Marks.from_file(file.fileno()) != marks) and array_digest(array) != sha256:
             return None
         known[:] = [marks]
         if isinstance(array, np.memmap):

@@ -18,7 +18,7 @@ from zarr.storage import FsspecStore
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.jit import borrowing
+from distforest.jit import no_refcount
 from distforest.sources.anndata_columns import (
     CATEGORY_ARRAY,
     CODE_ARRAY,
@@ -31,7 +31,7 @@ from distforest.sources.guarded import RegularStore, guarded
 from distforest.sources.packed import array_of_values
 from distforest.sources.source import Floats, Int32s, Ints, Projections, Similarities, frozen
 from distforest.stores.addresses import is_remote, may_pass, reaching, store_options
-from distforest.stores.room import told_if_full
+from distforest.stores.room import explaining_full_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -89,7 +89,7 @@ class ArraySource:
 
     Examples
     --------
-    >>> source = ArraySource.of(np.eye(3))
+    >>> source = ArraySource.from_values(np.eye(3))
     >>> source.entries(np.array([0, 1], np.int32), np.array([0, 2], np.int32))
     array([1., 0.])
     """
@@ -98,7 +98,7 @@ class ArraySource:
     is_complete: bool = False
 
     @classmethod
-    def of(cls, values: np.ndarray, is_complete: bool = False) -> ArraySource:
+    def from_values(cls, values: np.ndarray, is_complete: bool = False) -> ArraySource:
         """Make a read-only source of ``values``, shape (n_rows, n_columns).
 
         Complete values become float32; others stay float64 where float32 could not hold their dtype.
@@ -116,7 +116,7 @@ class ArraySource:
 
     def over(self, values: np.ndarray, categories: Float32s | None = None) -> ArraySource:  # noqa: ARG002  (no bins)
         """The source of other rows."""
-        return ArraySource.of(values, self.is_complete)
+        return ArraySource.from_values(values, self.is_complete)
 
     def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The values at ``(rows[e], columns[e])``, shape (n_entries,)."""
@@ -144,7 +144,7 @@ def held_in(dtype: DTypeLike) -> np.dtype[np.float32 | np.float64]:
     return found
 
 
-@borrowing
+@no_refcount
 def project_array(
     array: Similarities, rows: Int32s, starts: Ints, offset: Ints, columns: Int32s, weights: Floats, values: Floats
 ) -> None:
@@ -339,7 +339,7 @@ def create_array(
 ) -> ZarrArray:
     """Create the Zarr array ``group/name`` with checksums, chunked by rows only; chunks of zeros are written too."""
     address = f"{group.rstrip('/')}/{name}"
-    with told_if_full(address, math.prod(shape) * dtype.itemsize):
+    with explaining_full_disk(address, math.prod(shape) * dtype.itemsize):
         return array_in(zarr_store(address), shape, dtype, chunk_rows)
 
 
@@ -415,7 +415,7 @@ def write_array(
         values = np.ascontiguousarray(block, dtype)
         if first + len(values) > shape[0] or values.shape[1:] != tuple(shape[1:]):
             raise InputError(f"{name}: blocks of shape {shape} were announced, found more in {block.shape}")
-        with told_if_full(f"{group}/{name}", values.nbytes):
+        with explaining_full_disk(f"{group}/{name}", values.nbytes):
             array[first : first + len(values)] = values
         digest.update(values.data)
         first += len(values)
@@ -442,7 +442,7 @@ def write_growing(
     array, n_rows = create_array(group, name, (step, *tail), np.dtype(dtype), step), 0
     for block in _whole_chunks(blocks, step):
         array.resize((n_rows + len(block), *tail))
-        with told_if_full(f"{group}/{name}", block.nbytes):
+        with explaining_full_disk(f"{group}/{name}", block.nbytes):
             array[n_rows:] = np.ascontiguousarray(block, dtype)
         n_rows += len(block)
     array.resize((n_rows, *tail))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.arrays import is_complete, release_pages
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, offsets
 
@@ -54,7 +54,7 @@ class BinnedSource:
 
     Examples
     --------
-    >>> source = BinnedSource.of(np.array([[1.0], [2.0], [4.0]], np.float32), max_bins=256)
+    >>> source = BinnedSource.from_features(np.array([[1.0], [2.0], [4.0]], np.float32), max_bins=256)
     >>> source.codes.ravel().tolist(), source.edges.tolist()
     ([0, 1, 2], [1.5, 3.0])
     """
@@ -65,7 +65,7 @@ class BinnedSource:
     is_complete: bool = True
 
     @classmethod
-    def of(cls, features: Float32s, max_bins: int, weights: Int32s | None = None) -> BinnedSource:
+    def from_features(cls, features: Float32s, max_bins: int, weights: Int32s | None = None) -> BinnedSource:
         """Bin ``features``, shape (n_rows, n_columns), NaN for missing values; a row counts as ``weights`` rows.
 
         See `column_edges`.
@@ -231,7 +231,7 @@ def column_edges(values: Float32s, max_bins: int, weights: Int32s | None = None)
     return below + (above - below) / 2.0
 
 
-@borrowing
+@no_refcount
 def project_codes(
     codes: NDArray[np.uint8], rows: Int32s, starts: Ints, columns: Int32s, is_complete: bool, values: Floats
 ) -> None:
@@ -261,7 +261,7 @@ def fill_codes(features: Float32s, edges: Floats, first_edge: Ints, codes: NDArr
     for first in range(0, n_columns, _FILLED_COLUMNS):
         last = min(first + _FILLED_COLUMNS, n_columns)
         for c in range(first, last):
-            lay_grid(edges[first_edge[c] : first_edge[c + 1]], padded[c - first], table[c - first], grids[c - first])
+            write_grid(edges[first_edge[c] : first_edge[c + 1]], padded[c - first], table[c - first], grids[c - first])
         for begin in range(0, n_rows, _FILLED_ROWS):
             n = min(_FILLED_ROWS, n_rows - begin)
             for c in range(first, last):
@@ -278,8 +278,8 @@ def fill_codes(features: Float32s, edges: Floats, first_edge: Ints, codes: NDArr
                     codes[begin + i, c] = MISSING_CODE if np.isnan(value[i]) else low[i]
 
 
-@borrowing
-def lay_grid(edges: Floats, padded: Floats, table: NDArray[np.uint8], grid: Floats) -> None:
+@no_refcount
+def write_grid(edges: Floats, padded: Floats, table: NDArray[np.uint8], grid: Floats) -> None:
     """Cover ascending ``edges`` by equal cells.
 
     ``padded`` becomes the edges and then inf; ``table`` the number of edges in the cells below each; ``grid`` the least
@@ -302,7 +302,7 @@ def lay_grid(edges: Floats, padded: Floats, table: NDArray[np.uint8], grid: Floa
     grid[2] = half if most else 0.0
 
 
-@borrowing
+@no_refcount
 def grid_cell(value: float, grid: Floats) -> np.uint32:
     """The cell of a value, which never falls as the value rises; 0 for NaN."""
     place = (value - grid[0]) * grid[1]

@@ -38,7 +38,7 @@ class CategoryColumns:
 
     Examples
     --------
-    >>> source = CategoryColumns(ArraySource.of(np.array([[2.0], [0.0]], np.float32)), np.array([0, 0, 0], np.int32))
+    >>> source = CategoryColumns(ArraySource.from_values(np.array([[2.0], [0.0]], np.float32)), np.array([0, 0, 0], np.int32))
     >>> source.entries(np.array([0], np.int32), np.array([2], np.int32))
     array([2.])
     """
@@ -99,14 +99,16 @@ class BinnedTable:
     of_categories: NDArray[np.bool_]
 
     @classmethod
-    def of(
+    def from_features(
         cls, features: Float32s, max_bins: int, of_categories: NDArray[np.bool_], weights: Int32s | None = None
     ) -> BinnedTable:
-        """Bin the features of numbers as `BinnedSource.of` does."""
+        """Bin the features of numbers as `BinnedSource.from_features` does."""
         numbers = np.where(of_categories, np.float32(0.0), features)
-        binned = BinnedSource.of(numbers, max_bins, weights)
+        binned = BinnedSource.from_features(numbers, max_bins, weights)
         place = np.arange(features.shape[1], dtype=np.int32)
-        return cls(binned, CategoryColumns(ArraySource.of(features, is_complete(features)), place), of_categories)
+        return cls(
+            binned, CategoryColumns(ArraySource.from_values(features, is_complete(features)), place), of_categories
+        )
 
     @classmethod
     def stored(
@@ -129,7 +131,7 @@ class BinnedTable:
                 release_pages(features)
         shape = len(features), int(of_categories.sum())
         categories = np.memmap(files.categories, np.float32, "r", shape=shape)
-        own = CategoryColumns(ArraySource.of(categories, complete), places_of(of_categories))
+        own = CategoryColumns(ArraySource.from_values(categories, complete), places_of(of_categories))
         return cls(numbers, own, of_categories)
 
     @property
@@ -145,7 +147,9 @@ class BinnedTable:
         """The table of other rows, with the same bins: their codes, and the columns of categories alone."""
         if categories is None:
             raise TypeError("a table of categories is over categories, found None")
-        own = CategoryColumns(ArraySource.of(categories, self.features.is_complete), places_of(self.of_categories))
+        own = CategoryColumns(
+            ArraySource.from_values(categories, self.features.is_complete), places_of(self.of_categories)
+        )
         return replace(self, numbers=self.numbers.over(values), features=own)
 
     @property
@@ -232,7 +236,7 @@ class Bins:
         if of_categories is None:
             return BinnedSource(nobody, self.edges, self.first_edge, not self.lacking)
         numbers = BinnedSource(nobody, self.edges, self.first_edge, not lacks[~of_categories].any())
-        none = ArraySource.of(np.empty((0, of_categories.sum()), np.float32), not lacks[of_categories].any())
+        none = ArraySource.from_values(np.empty((0, of_categories.sum()), np.float32), not lacks[of_categories].any())
         return BinnedTable(numbers, CategoryColumns(none, places_of(of_categories)), of_categories)
 
     def codes(self, features: Float32s) -> NDArray[np.uint8]:

@@ -59,7 +59,7 @@ class TableColumns:
     columns: Sequence[Any]
 
     @classmethod
-    def of_frame(cls, frame: object) -> TableColumns | None:
+    def from_frame(cls, frame: object) -> TableColumns | None:
         """Split a data frame of any library that narwhals supports into its columns; return None for another object.
 
         Raises
@@ -85,11 +85,11 @@ class TableColumns:
         return cls(names, tuple(map(str, dtypes)), columns)
 
     @classmethod
-    def of(cls, rows: object, which: Which) -> TableColumns | None:
+    def from_rows(cls, rows: object, which: Which) -> TableColumns | None:
         """Take a table apart; None if NumPy or SciPy reads its numbers as they are."""
         if is_sparse(rows):
             return None
-        if (table := cls.of_frame(rows)) is not None:
+        if (table := cls.from_frame(rows)) is not None:
             dtypes = [getattr(column.to_native(), "dtype", None) for column in table.columns]
             are_numbers = all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in dtypes)
             are_sparse = all(getattr(dtype, "fill_value", None) == 0 for dtype in dtypes)  # columns of pandas
@@ -119,7 +119,7 @@ class TableColumns:
         if not (chosen or self.dtypes):
             return None
         columns = []
-        for place, column in enumerate(Schema.of_names(self.names, self.dtypes).columns):
+        for place, column in enumerate(Schema.from_names(self.names, self.dtypes).columns):
             if place in chosen:
                 columns.append(self._with_categories(place, column))
             elif (moments := dates_in(self.columns[place])) is not None:
@@ -349,12 +349,12 @@ def named_values(values: Any, column: str) -> tuple[NDArray[np.intp], list[str |
     return np.asarray(codes, np.intp), names
 
 
-def told_of_unseen(unseen: dict[str, Counter[str]]) -> str:
+def warning_about_unseen(unseen: dict[str, Counter[str]]) -> str:
     """A warning of categories that the forest has not seen; empty if there are none.
 
     Examples
     --------
-    >>> told_of_unseen({"colour": Counter(green=3)})
+    >>> warning_about_unseen({"colour": Counter(green=3)})
     "column 'colour': 3 rows have a category that the forest has not seen ('green'), which counts as missing"
     """
     parts = []

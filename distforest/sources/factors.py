@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.sources.class_costs import costs_among, order_of_costs, read_costs
 from distforest.sources.collections import computed
 from distforest.sources.columns import with_none
+from distforest.sources.cost_matrix import costs_among, order_of_costs, read_costs
 from distforest.sources.given import check_dense, in_memory, is_sparse, is_stored, unmasked
 from distforest.sources.graph_distances import GraphDistances, edges_as_matrix, read_graph
 from distforest.sources.opening import address_of, opened_array, opened_rows

@@ -30,7 +30,7 @@ class FilledSource(ReadByEntries):
 
     Examples
     --------
-    >>> source = filled(ArraySource.of(np.array([[1.0, np.nan, 4.0], [np.nan, 2.0, np.nan]])), 3)
+    >>> source = filled(ArraySource.from_values(np.array([[1.0, np.nan, 4.0], [np.nan, 2.0, np.nan]])), 3)
     >>> source.block(np.array([0, 1], np.int32), np.arange(3, dtype=np.int32))
     array([[1. , 2.5, 4. ],
            [2. , 2. , 2. ]])

@@ -149,7 +149,7 @@ def read_graph(values: SparseMatrix, reading: Reading = GRAPH) -> tuple[GraphDis
             warn_of_asymmetry(float(np.abs(one.astype(np.float64) - other).max()), largest, reading)
     kept = distances != absent
     n = links.shape[0]
-    stored = SparseSource.of(offsets(kept)[links.indptr], links.indices[kept], distances[kept], (n, n))
+    stored = SparseSource.from_arrays(offsets(kept)[links.indptr], links.indices[kept], distances[kept], (n, n))
     return GraphDistances(stored, float(absent)), reading
 
 

@@ -54,7 +54,7 @@ class JobInput:
         Number of entries of a sparse matrix; None of an array.
     item
         Bytes of an entry of the matrix in a tree.
-    staged_bytes, laid_bytes
+    staged_bytes, rechunked_bytes
         Bytes of its staged file, and of a copy that is made of it before.
     """
 
@@ -71,7 +71,7 @@ class JobInput:
     n_stored: int | None = None
     item: int = 4
     staged_bytes: int = 0
-    laid_bytes: int = 0
+    rechunked_bytes: int = 0
 
     @property
     def is_of_sparse_features(self) -> bool:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.jit import borrowing, fetch
+from distforest.jit import fetch, no_refcount
 from distforest.sources.arrays import is_complete
 from distforest.sources.lanes import distance_of_shared, dot, dot_of_shared, manhattan_distance, square_of_shared
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, ReadByEntries, frozen
@@ -154,7 +154,7 @@ def presence(one: Float32s, other: Float32s, n_features: int | None = None) -> P
     return Present(*words)
 
 
-@borrowing
+@no_refcount
 def mark_present(objects: Float32s, n_features: int, present: NDArray[np.uint64]) -> None:
     """Set bit q % 64 of present[r, q // 64] where objects[r, q] is not NaN."""
     for r in range(objects.shape[0]):
@@ -163,7 +163,7 @@ def mark_present(objects: Float32s, n_features: int, present: NDArray[np.uint64]
             present[r, q // WORD] |= np.uint64(is_present) << np.uint64(q % WORD)
 
 
-@borrowing
+@no_refcount
 def n_shared(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> int:
     """The number of features that both have: the bits of ``one & other``, shapes (n_words,)."""
     shared = 0
@@ -175,7 +175,7 @@ def n_shared(one: NDArray[np.uint64], other: NDArray[np.uint64]) -> int:
     return shared
 
 
-@borrowing
+@no_refcount
 def similarity(reading: KernelReading, row: int, column: int) -> float:
     """x.y, x.y / sqrt(x.x y.y), exp(-gamma sum (x - y)^2) or -sum |x - y| of two objects; sums in a fixed order."""
     row_objects, column_objects, present, kind, gamma = reading
@@ -193,7 +193,7 @@ def similarity(reading: KernelReading, row: int, column: int) -> float:
     return math.exp(-gamma * square_distance_of_shared(x, y))
 
 
-@borrowing
+@no_refcount
 def similarity_of_shared(x: Float32s, y: Float32s, shared: int, kind: int, gamma: float) -> float:
     """`similarity` with p/m times the sums over the m = ``shared`` of p features that both have; NaN if m is 0.
 
@@ -212,7 +212,7 @@ def similarity_of_shared(x: Float32s, y: Float32s, shared: int, kind: int, gamma
     return math.exp(-gamma * (square_distance_of_shared(x, y) * scale))
 
 
-@borrowing
+@no_refcount
 def square_distance_of_shared(x: Float32s, y: Float32s) -> float:
     """sum_q (x_q - y_q)^2 over the q that both have, one after another."""
     square = 0.0
@@ -222,7 +222,7 @@ def square_distance_of_shared(x: Float32s, y: Float32s) -> float:
     return square
 
 
-@borrowing
+@no_refcount
 def fetch_object(objects: Float32s, row: int) -> None:
     """Prefetch the first lines of objects[row]."""
     p = objects.shape[1]
@@ -230,7 +230,7 @@ def fetch_object(objects: Float32s, row: int) -> None:
         fetch(objects, row * p + q)
 
 
-@borrowing
+@no_refcount
 def kernel_entries(reading: KernelReading, rows: Int32s, columns: Int32s, values: Floats) -> None:
     """values[e] = similarity of row object rows[e] and column object columns[e]."""
     rows, columns = rows.view(np.uint32), columns.view(np.uint32)  # see `distforest.jit`
@@ -241,7 +241,7 @@ def kernel_entries(reading: KernelReading, rows: Int32s, columns: Int32s, values
         values[e] = similarity(reading, rows[e], columns[e])
 
 
-@borrowing
+@no_refcount
 def project_kernel(
     reading: KernelReading, rows: Int32s, starts: Ints, projections: Projections, values: Floats
 ) -> None:
@@ -262,7 +262,7 @@ def project_kernel(
                 values[k, r] = total
 
 
-@borrowing
+@no_refcount
 def project_products(
     reading: KernelReading, rows: Int32s, starts: Ints, projections: Projections, room: Floats, values: Floats
 ) -> None:
@@ -297,7 +297,7 @@ def project_products(
                 values[k, r] = total
 
 
-@borrowing
+@no_refcount
 def convert(features: Float32s, converted: Floats) -> None:
     """The features as float64, 0 where they are missing."""
     for q in range(features.shape[0]):

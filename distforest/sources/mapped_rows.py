@@ -116,7 +116,7 @@ class MappedRows:
             candidates = Projections(width, offset, projections.columns[terms], projections.weights[terms])
             for number, (first, last) in enumerate(spans(self.values, own, self.block_rows)):
                 here = slice(number * self.block_rows, (number + 1) * self.block_rows)
-                source = ArraySource.of(self.values[first:last], is_complete=True)  # float32, NaN or not
+                source = ArraySource.from_values(self.values[first:last], is_complete=True)  # float32, NaN or not
                 places = own[here] - np.int32(first)
                 of_node[:, here] = source.project(places, np.array([0, len(places)]), candidates)
         return values
@@ -142,7 +142,7 @@ def features_on_disk(rows: Matrix, folder: Path) -> Float32s:
     return found
 
 
-def lacks_none(features: Float32s, block_rows: int) -> bool:
+def has_no_missing(features: Float32s, block_rows: int) -> bool:
     """Whether no value of a memory map is NaN; no more than a block of its pages is resident."""
     complete = True
     for first in range(0, len(features), block_rows):

@@ -73,7 +73,7 @@ def open_matrix(address: str) -> ZarrArray | SparseStore:
         There is neither, or the metadata of the store contradict themselves.
     """
     node = open_node(address)
-    return SparseStore.of(address, node.attrs) if is_sparse_group(node) else array_at(address, node)
+    return SparseStore.from_address(address, node.attrs) if is_sparse_group(node) else array_at(address, node)
 
 
 def read_rows(address: str, rows: slice | np.ndarray) -> np.ndarray | scipy.sparse.csr_array:

@@ -60,7 +60,7 @@ class StandsFor(NamedTuple):
     marks: tuple[np.generic, ...]
 
     @classmethod
-    def of(cls, array: ZarrArray) -> StandsFor | None:
+    def from_array(cls, array: ZarrArray) -> StandsFor | None:
         """What an array's attributes say; None if its numbers stand for themselves.
 
         Raises
@@ -211,7 +211,7 @@ def array_of_values(address: str, array: T) -> T:
     if not isinstance(array, zarr.Array):
         return array
     try:
-        packing = StandsFor.of(array)
+        packing = StandsFor.from_array(array)
     except InputError as error:
         raise InputError(f"{address}: {error}") from error
     if packing is None:

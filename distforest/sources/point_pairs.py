@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.arrays import PROJECTED_ROWS, is_complete
 from distforest.sources.category_codes import check_codes
 from distforest.sources.columns import with_plain_numbers
@@ -238,7 +238,7 @@ class PointPairs(ReadByEntries):
     Examples
     --------
     >>> points = np.array([[0.0, 3.0], [1.0, 1.0]], np.float32)
-    >>> pair = PointPairs.of(PairColumns("difference_mean", 2), points, [[0, 1]])
+    >>> pair = PointPairs.from_points(PairColumns("difference_mean", 2), points, [[0, 1]])
     >>> pair.block(np.array([0], np.int32), np.arange(4, dtype=np.int32))
     array([[1. , 2. , 0.5, 2. ]])
     """
@@ -259,7 +259,7 @@ class PointPairs(ReadByEntries):
             object.__setattr__(self, "is_complete", is_never_missing)
 
     @classmethod
-    def of(
+    def from_points(
         cls, columns: PairColumns, points: np.ndarray, pairs: object, others: np.ndarray | None = None
     ) -> PointPairs:
         """Make pairs of two rows of ``points``, or of a row of ``points`` and one of ``others``.
@@ -441,7 +441,7 @@ def two_of(number: int) -> tuple[int, int]:
     return number - larger * (larger + 1) // 2, larger
 
 
-@borrowing
+@no_refcount
 def pair_value(a: Float32s, b: Float32s, column: int, how: ColumnReading) -> float:
     """|a_c - b_c|, (a_c + b_c) / 2, max(a_c, b_c) or min(a_c, b_c); of a block, `value_of_block`.
 
@@ -468,7 +468,7 @@ def pair_value(a: Float32s, b: Float32s, column: int, how: ColumnReading) -> flo
     return value_of_block(a, b, begin[block], begin[block + 1], reduction[block])
 
 
-@borrowing
+@no_refcount
 def value_of_block(a: Float32s, b: Float32s, first: int, end: int, reduction: int) -> float:
     """sum_k a_k b_k, mean_k 1[a_k = b_k] or sqrt(sum_k (a_k - b_k)^2) over first <= k < end; a comparison: b_first."""
     total = 0.0
@@ -489,7 +489,7 @@ def value_of_block(a: Float32s, b: Float32s, first: int, end: int, reduction: in
     return np.float64(np.float32(total))
 
 
-@borrowing
+@no_refcount
 def value_of_categories(one: np.float32, other: np.float32, kind: np.uint8, size: int, is_second: bool) -> float:
     """1[a != b]; in the second column l (l + 1) / 2 + k for k = min(a, b) and l = max(a, b), or 0 if unpaired.
 
@@ -510,7 +510,7 @@ def value_of_categories(one: np.float32, other: np.float32, kind: np.uint8, size
     return larger * (larger + 1.0) * 0.5 + np.float64(min(one, other))
 
 
-@borrowing
+@no_refcount
 def read_pairs(pairs: PairReading, rows: Int32s, columns: Int32s, values: Floats) -> None:
     """values[e] = column columns[e] of pair rows[e]."""
     points, others, left, right, how, _ = pairs
@@ -519,7 +519,7 @@ def read_pairs(pairs: PairReading, rows: Int32s, columns: Int32s, values: Floats
         values[e] = pair_value(a, b, columns[e], how)
 
 
-@borrowing
+@no_refcount
 def read_column(column: int, rows: Int32s, pairs: PairReading, values: Floats) -> None:
     """values[r] = a column of pair rows[r]: `pair_value`, with one test for all pairs of what the column is."""
     points, others, left, right, how, _ = pairs

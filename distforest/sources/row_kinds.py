@@ -53,7 +53,7 @@ class Features:
         """Make the source of a matrix of these rows; NaN is a missing value. Raises as `check_codes`."""
         if self.n_categories:
             check_codes(matrix, self.n_categories)
-        return ArraySource.of(matrix, is_complete(matrix))
+        return ArraySource.from_values(matrix, is_complete(matrix))
 
     def to_dict(self) -> dict[str, object]:
         """The kind as a forest's manifest holds it."""
@@ -84,7 +84,7 @@ class Dense:
     column: ClassVar[str] = "training object"
 
     @classmethod
-    def of(cls, shape: tuple[int, ...], measure: str) -> Dense:
+    def from_shape(cls, shape: tuple[int, ...], measure: str) -> Dense:
         """Make the kind of a training matrix's rows from its shape; raises InputError if it is not square."""
         if shape[0] != shape[1]:
             cure = "if these are features, choose a similarity that reads them, such as 'manhattan'"
@@ -109,7 +109,7 @@ class Dense:
 
     def source(self, matrix: np.ndarray, _objects: Float32s | None) -> ArraySource:
         """Make the source of a matrix of these rows."""
-        return ArraySource.of(matrix)
+        return ArraySource.from_values(matrix)
 
     def to_dict(self) -> dict[str, object]:
         """The kind as a forest's manifest holds it."""
@@ -151,7 +151,7 @@ class Kernel:
     column: ClassVar[str] = "feature"
 
     @classmethod
-    def of(cls, kind: str, features: np.ndarray, gamma: float | None) -> Kernel:
+    def from_features(cls, kind: str, features: np.ndarray, gamma: float | None) -> Kernel:
         """Make the kind from the features of the training objects; ``gamma`` is 1 / (p Var(X)) if it is None."""
         scale = scale_gamma(features) if gamma is None else float(gamma)
         return cls(kind, len(features), features.shape[1], scale)
@@ -247,7 +247,7 @@ class Several:
     def source(self, matrix: np.ndarray, objects: Float32s | None) -> ArraySource | SideBySide:
         """Make the source of a matrix of these rows."""
         if not self.is_built_in:
-            return ArraySource.of(matrix)
+            return ArraySource.from_values(matrix)
         return SideBySide(tuple(measure.source(matrix, objects) for measure in self.measures))
 
     def to_dict(self) -> dict[str, object]:

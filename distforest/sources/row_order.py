@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def told_of_order(values: object, name: str) -> str:
+def warning_about_order(values: object, name: str) -> str:
     """Where the order of row names and column names differs, in a data frame ``name`` of pairs of objects; else "".
 
     The order differs if rows and columns have the same names in another order, and the rows are not just numbered. A
@@ -20,9 +20,9 @@ def told_of_order(values: object, name: str) -> str:
     --------
     >>> import numpy as np
     >>> import pandas as pd
-    >>> told_of_order(pd.DataFrame(np.eye(3), index=["b", "a", "c"], columns=["a", "b", "c"]), "X")
+    >>> warning_about_order(pd.DataFrame(np.eye(3), index=["b", "a", "c"], columns=["a", "b", "c"]), "X")
     "row 0 of X is named 'b' and column 0 'a', but they are taken for the same object; give X.loc[X.columns]"
-    >>> told_of_order(pd.DataFrame(np.eye(3), columns=[2, 0, 1]), "X")
+    >>> warning_about_order(pd.DataFrame(np.eye(3), columns=[2, 0, 1]), "X")
     ''
     """
     if not is_data_frame(values) or not hasattr(values, "index") or len(set(values.shape)) > 1:
@@ -36,7 +36,7 @@ def told_of_order(values: object, name: str) -> str:
     return f"{found}, but they are taken for the same object; give {name}.loc[{order}]"
 
 
-def told_of_row_order(X: object, values: object, name: str, of: str = "X") -> str:
+def warning_about_row_order(X: object, values: object, name: str, of: str = "X") -> str:
     """Where the names of rows of ``X`` and of ``values``, both of pandas, are the same in another order; else "".
 
     Rows are paired by position, as in scikit-learn, whatever their names are. ``name`` and ``of`` are what a caller
@@ -45,7 +45,7 @@ def told_of_row_order(X: object, values: object, name: str, of: str = "X") -> st
     Examples
     --------
     >>> import pandas as pd
-    >>> told_of_row_order(pd.DataFrame({"x": [1.0, 2.0, 3.0]}), pd.Series([7, 9, 8], index=[0, 2, 1]), "y")
+    >>> warning_about_row_order(pd.DataFrame({"x": [1.0, 2.0, 3.0]}), pd.Series([7, 9, 8], index=[0, 2, 1]), "y")
     'row 1 of X is named 1 and of y 2, but they are taken for the same row; give y.loc[X.index], or y.to_numpy() if they
     are'
     """
@@ -80,16 +80,16 @@ def _are_words(names: list[object]) -> bool:
     return isinstance(next(iter(names), None), str)
 
 
-def told_of_named_weights(names: Sequence[str], weights: object) -> str:
+def warning_about_named_weights(names: Sequence[str], weights: object) -> str:
     """Say that weights of features are named as the features are, but in another order; else "".
 
     Examples
     --------
     >>> import pandas as pd
-    >>> told_of_named_weights(["a", "b"], pd.Series([0.2, 0.8], index=["b", "a"]))
+    >>> warning_about_named_weights(["a", "b"], pd.Series([0.2, 0.8], index=["b", "a"]))
     "feature_weights are taken in their order, but the first that differs is named 'b', and the feature 'a'; give
     feature_weights[X.columns]"
-    >>> told_of_named_weights(["0", "1"], pd.Series([0.2, 0.8]))
+    >>> warning_about_named_weights(["0", "1"], pd.Series([0.2, 0.8]))
     ''
     """
     own = [str(name) for name in _index_of(weights)]  # pandas numbers weights from 0, and a file has the names "0", "1"

@@ -38,7 +38,7 @@ most 12 bytes each."""
 MAX_CATEGORIES = 1 << 16
 """The most categories of a column, whose codes have 16 bits; more different strings are names of rows, or text."""
 
-COLUMNS_TOLD = 10
+MOST_COLUMNS_SHOWN = 10
 """The most names of columns that a message lists."""
 
 DATE_UNITS = {"days": np.timedelta64(1, "D"), "seconds": np.timedelta64(1, "s")}
@@ -138,7 +138,7 @@ class FeatureColumn:
             **({"unit": self.unit, "origin": self.origin} if self.kind == ColumnKind.DATE else {}),
         }
 
-    def told(self) -> str:
+    def described(self) -> str:
         """Its name, with its dtype or else its kind if it is no number."""
         shown = self.dtype or ("" if self.kind == ColumnKind.NUMBER else str(self.kind))
         return f"{self.name} ({shown})" if shown else self.name
@@ -182,7 +182,7 @@ class Reordering:
         Returns
         -------
         numpy.ndarray, or sparse array, of the same dtype
-            Shape (n, n_wanted); a category that is not wanted is NaN.
+            Shape (n, count_landmarks); a category that is not wanted is NaN.
         collections.Counter
             The number of these by position.
 
@@ -216,12 +216,12 @@ class Schema:
 
     Examples
     --------
-    >>> schema = Schema.of_names(("height", "width"), ("double", "int64"))
-    >>> schema.told()
+    >>> schema = Schema.from_names(("height", "width"), ("double", "int64"))
+    >>> schema.described()
     ['height (double)', 'width (int64)']
-    >>> Schema.of_entry(schema.entry(), 2) == schema
+    >>> Schema.from_entry(schema.entry(), 2) == schema
     True
-    >>> turned = Schema.of_names(("width", "age", "height"))
+    >>> turned = Schema.from_names(("width", "age", "height"))
     >>> schema.reordering(turned, "new.csv").superfluous
     ('age',)
     >>> schema.check_same(turned, "new.zarr/X")
@@ -233,7 +233,7 @@ class Schema:
     columns: tuple[FeatureColumn, ...]
 
     @classmethod
-    def of_names(cls, names: Sequence[str], dtypes: Sequence[str] = ()) -> Schema:
+    def from_names(cls, names: Sequence[str], dtypes: Sequence[str] = ()) -> Schema:
         """Make the schema of columns of numbers; ``dtypes`` is empty if they are not known."""
         both = zip(names, dtypes or ("",) * len(names), strict=True)
         return cls(tuple(FeatureColumn(name, dtype=dtype) for name, dtype in both))
@@ -241,10 +241,10 @@ class Schema:
     @classmethod
     def unnamed(cls, n_columns: int) -> Schema:
         """The schema of columns without names, which are called x0, x1 and so on."""
-        return cls.of_names([f"x{place}" for place in range(n_columns)])
+        return cls.from_names([f"x{place}" for place in range(n_columns)])
 
     @classmethod
-    def of_array(cls, address: str, array: Shaped) -> Schema | None:
+    def from_array(cls, address: str, array: Shaped) -> Schema | None:
         """Read the schema from the attributes of a Zarr array of rows; None if it has none.
 
         A matrix of AnnData has the names of its variables: see `distforest.sources.var_names`.
@@ -259,27 +259,27 @@ class Schema:
             return None
         if NAMES not in attributes:
             names = var_names(address) if ENCODING in attributes else None
-            return None if names is None else cls.of_var(address, names, int(array.shape[1]))
+            return None if names is None else cls.from_var(address, names, int(array.shape[1]))
         entry = {"names": attributes[NAMES], "dtypes": attributes.get(DTYPES, [])}
         if ENCODINGS in attributes:
             entry["encodings"] = attributes[ENCODINGS]
         try:
-            return cls.of_entry(entry, int(array.shape[1]))
+            return cls.from_entry(entry, int(array.shape[1]))
         except InputError as error:
             known = f"attributes {NAMES}, {DTYPES} and {ENCODINGS}" if ENCODINGS in attributes else ""
             known = known or f"attributes {NAMES} and {DTYPES}"
             raise InputError(f"{address}: {known}: {error}; mend or remove them") from error
 
     @classmethod
-    def of_var(cls, address: str, names: Sequence[str], n_columns: int) -> Schema:
+    def from_var(cls, address: str, names: Sequence[str], n_columns: int) -> Schema:
         """Make the schema of the variables of a matrix of AnnData; raises InputError if there are not as many."""
         if len(names) != n_columns:
             expected = f"a name in var for each of {counted(n_columns, 'column')}"
             raise InputError(f"{address}: {expected} was expected, found {len(names):,}; write the object again")
-        return cls.of_names(names)
+        return cls.from_names(names)
 
     @classmethod
-    def of_entry(cls, entry: object, n_columns: int) -> Schema:
+    def from_entry(cls, entry: object, n_columns: int) -> Schema:
         """Read the schema of ``n_columns`` columns, as written by `entry`; raises InputError for any other object."""
         known = {"names", "dtypes", "encodings"}
         if not isinstance(entry, dict) or not {"names"} <= set(entry) <= known:
@@ -293,14 +293,14 @@ class Schema:
                     f"{key}: a string for each of {counted(n_columns, 'column')} was expected, found {found}"
                 )
             _check_strings(key, values, f"a string for each of {counted(n_columns, 'column')}")
-        plain = cls.of_names(entry["names"], entry.get("dtypes", ()))
+        plain = cls.from_names(entry["names"], entry.get("dtypes", ()))
         return plain.encoded(entry.get("encodings", {}))
 
     @classmethod
-    def of_provenance(cls, provenance: Mapping[str, Any]) -> Schema | None:
+    def from_provenance(cls, provenance: Mapping[str, Any]) -> Schema | None:
         """Read the schema from the checked provenance of a forest; None if it has none."""
         entry = provenance.get("features")
-        return None if entry is None else cls.of_entry(entry, len(entry["names"]))
+        return None if entry is None else cls.from_entry(entry, len(entry["names"]))
 
     def without_names(self) -> Schema:
         """The same columns with the names of `unnamed`."""
@@ -363,9 +363,9 @@ class Schema:
         keys = {"names": NAMES, "dtypes": DTYPES, "encodings": ENCODINGS}
         return {keys[key]: value for key, value in self.entry().items()}
 
-    def told(self) -> list[str]:
+    def described(self) -> list[str]:
         """Each name, with its dtype or kind if that is known."""
-        return [column.told() for column in self.columns]
+        return [column.described() for column in self.columns]
 
     def is_short(self) -> bool:
         """Whether it is short enough for a forest to keep."""
@@ -421,7 +421,7 @@ class Schema:
         recoding = self.reordering(found, where)
         return None if recoding.changes_nothing else recoding
 
-    def told_of_unseen(self, found: Schema, recoding: Reordering) -> str:
+    def warning_about_unseen(self, found: Schema, recoding: Reordering) -> str:
         """Return a warning of found categories that this schema does not list, empty without any.
 
         ``recoding`` is the `reordering` of the found columns.
@@ -473,8 +473,8 @@ class Schema:
         """The position of each of these columns among others by name; raises InputError as `reordering`."""
         wanted = set(self.names)
         if missing := [name for name in dict.fromkeys(self.names) if name not in set(names)]:
-            more = f" and {len(missing) - COLUMNS_TOLD:,} more" if missing[COLUMNS_TOLD:] else ""
-            shown = ", ".join(map(repr, missing[:COLUMNS_TOLD])) + more
+            more = f" and {len(missing) - MOST_COLUMNS_SHOWN:,} more" if missing[MOST_COLUMNS_SHOWN:] else ""
+            shown = ", ".join(map(repr, missing[:MOST_COLUMNS_SHOWN])) + more
             raise InputError(
                 f"{where}: the forest's features were expected, found none named {shown}; add what is missing"
             )

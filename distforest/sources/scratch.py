@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from distforest.errors import InputError, JobError
-from distforest.stores.room import PARTIAL, free_bytes, partial_file, told_if_full
+from distforest.stores.room import PARTIAL, explaining_full_disk, free_bytes, partial_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -47,7 +47,7 @@ class _File(NamedTuple):
     n_bytes: int
 
     @property
-    def may_go(self) -> bool:
+    def is_removable(self) -> bool:
         """Whether it is staged, and nobody uses it."""
         if not _is_staged(self.path):
             return False
@@ -144,7 +144,7 @@ class ScratchFolder:
             return 0
         with self._alone() if self.path.is_dir() else nullcontext():  # a file that is tested looks as if it were used
             files = self._files()
-            idle = sum(file.n_bytes for file in files if file.path not in own and file.may_go)
+            idle = sum(file.n_bytes for file in files if file.path not in own and file.is_removable)
         held = sum(file.n_bytes for file in files)
         if n_bytes > self.limit - held + idle:
             raise self._over_limit(n_bytes, held - idle)
@@ -193,7 +193,7 @@ class ScratchFolder:
         if self.limit is None:
             yield
             return
-        with told_if_full(self.path, 0, NEW_ROOM):
+        with explaining_full_disk(self.path, 0, NEW_ROOM):
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
             file = (self.path / ".limit").open("w")
         with file:

@@ -44,7 +44,7 @@ class SideBySide(ReadByEntries):
     Examples
     --------
     >>> from distforest.sources.arrays import ArraySource
-    >>> both = SideBySide((ArraySource.of(np.eye(2)), ArraySource.of(np.array([[0.0, 7.0], [8.0, 0.0]]))))
+    >>> both = SideBySide((ArraySource.from_values(np.eye(2)), ArraySource.from_values(np.array([[0.0, 7.0], [8.0, 0.0]]))))
     >>> both.shape, both.entries(np.array([0, 1], np.int32), np.array([0, 2], np.int32))
     ((2, 4), array([1., 8.]))
     """
@@ -85,7 +85,7 @@ class SideBySide(ReadByEntries):
     def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows).
 
-        A measure projects its own candidates at once, in the order of `distforest.sources.lazy.source.LazySource`:
+        A measure projects its own candidates at once, in the order of `distforest.sources.lazy.lazy_source.LazySource`:
         candidate by candidate, and in each node by node.
         """
         size = np.diff(projections.offset)

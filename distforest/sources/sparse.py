@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 
 from distforest.errors import InputError
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.arrays import held_in
 from distforest.sources.readings import Reading, check_shape
 from distforest.sources.source import (
@@ -66,7 +66,7 @@ class SparseLines(ReadByEntries):
     shape: tuple[int, int]
 
     @classmethod
-    def of(cls, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, shape: tuple[int, int]) -> Self:
+    def from_arrays(cls, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, shape: tuple[int, int]) -> Self:
         """Make a source of read-only arrays, so that kernels are compiled once for arrays and memory maps."""
         is_single = held_in(data.dtype) == np.float32
         values: Similarities = frozen(data, np.float32) if is_single else frozen(data, np.float64)
@@ -95,7 +95,7 @@ class SparseSource(SparseLines):
     Examples
     --------
     >>> indptr, indices, data = np.array([0, 1, 3]), np.array([1, 0, 1], np.int32), np.array([5, 0, 7], np.float32)
-    >>> source = SparseSource.of(indptr, indices, data, (2, 2))
+    >>> source = SparseSource.from_arrays(indptr, indices, data, (2, 2))
     >>> source.block(np.array([0, 1], np.int32), np.array([0, 1], np.int32))
     array([[nan,  5.],
            [ 0.,  7.]])
@@ -119,7 +119,7 @@ class SparseSource(SparseLines):
         return values
 
 
-@borrowing
+@no_refcount
 def find(lines: Lines, line: int, number: int) -> int:
     """The place of the value of a line at a number; -1 where there is none."""
     low, last = lines.start[line], lines.start[line + 1]
@@ -133,7 +133,7 @@ def find(lines: Lines, line: int, number: int) -> int:
     return low if low < last and lines.number[low] == number else -1
 
 
-@borrowing
+@no_refcount
 def observed(stored: Lines, row: int, column: int) -> float:
     """The value of a row at a column; NaN where there is none."""
     place = find(stored, row, column)
@@ -194,8 +194,8 @@ def read_sparse(values: SparseMatrix, reading: Reading) -> SparseSource:
     data, shape = _read_data(matrix, reading), (matrix.shape[0], matrix.shape[1])
     kept = ~np.isnan(data)
     if kept.all():
-        return SparseSource.of(matrix.indptr, matrix.indices.astype(np.int32), data, shape)
-    return SparseSource.of(offsets(kept)[matrix.indptr], matrix.indices[kept], data[kept], shape)
+        return SparseSource.from_arrays(matrix.indptr, matrix.indices.astype(np.int32), data, shape)
+    return SparseSource.from_arrays(offsets(kept)[matrix.indptr], matrix.indices[kept], data[kept], shape)
 
 
 def canonical_csr(values: SparseMatrix) -> scipy.sparse.csr_array:

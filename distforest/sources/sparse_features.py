@@ -14,7 +14,7 @@ import scipy.sparse
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.jit import borrowing, fetch, kernel
+from distforest.jit import fetch, kernel, no_refcount
 from distforest.sources.readings import FEATURES, check_shape
 from distforest.sources.source import (
     Float32s,
@@ -119,7 +119,7 @@ class SparseFeatures(SparseLines):
     def take(self, rows: Ints) -> SparseFeatures:
         """Some rows, in this order."""
         size, place = runs(self.indptr, rows)
-        return SparseFeatures.of(size, self.indices[place], self.data[place], (len(rows), self.shape[1]))
+        return SparseFeatures.from_arrays(size, self.indices[place], self.data[place], (len(rows), self.shape[1]))
 
     def on(self, columns: Ints) -> SparseFeatures:
         """Some columns, whose numbers ascend."""
@@ -128,7 +128,7 @@ class SparseFeatures(SparseLines):
         found = number[self.indices]
         kept = found >= 0
         shape = (self.shape[0], len(columns))
-        return SparseFeatures.of(offsets(kept)[self.indptr], found[kept], self.data[kept], shape)
+        return SparseFeatures.from_arrays(offsets(kept)[self.indptr], found[kept], self.data[kept], shape)
 
     def dense(self, rows: Int32s) -> Float32s:
         """Some rows with all their zeros, shape (n, n_columns)."""
@@ -185,7 +185,7 @@ def read_sparse_features(values: SparseMatrix) -> SparseFeatures:
     if not data.all():
         kept = data != 0.0
         indptr = offsets(kept)[indptr]
-    return SparseFeatures.of(indptr, matrix.indices[kept], data[kept], (matrix.shape[0], matrix.shape[1]))
+    return SparseFeatures.from_arrays(indptr, matrix.indices[kept], data[kept], (matrix.shape[0], matrix.shape[1]))
 
 
 def _checked(matrix: scipy.sparse.csr_array) -> Float32s:
@@ -225,7 +225,7 @@ def write_lines(lines: Lines, chosen: Int32s, values: Float32s) -> None:
             values[r, lines.number[v]] = lines.value[v]
 
 
-@borrowing
+@no_refcount
 def value_at(lines: Lines, line: int, number: int) -> float:
     """The value of a line at a number; 0 where there is none."""
     place = find(lines, line, number)
@@ -262,7 +262,7 @@ def gather_values(stored: BothWays, rows: Int32s, columns: Int32s, room: Room, f
     return found
 
 
-@borrowing
+@no_refcount
 def cheapest_way(stored: BothWays, rows: Int32s, columns: Int32s) -> tuple[int, int]:
     """How the values of a node's rows in some columns are read with the fewest steps, and a bound on their number.
 
@@ -296,7 +296,7 @@ def cheapest_way(stored: BothWays, rows: Int32s, columns: Int32s) -> tuple[int, 
     return (ONE_BY_ONE if one_by_one < least else way), bound
 
 
-@borrowing
+@no_refcount
 def halvings_of(length: int) -> int:
     """How often a list of this length is halved until a number in it is found."""
     halvings = 1
@@ -305,7 +305,7 @@ def halvings_of(length: int) -> int:
     return halvings
 
 
-@borrowing
+@no_refcount
 def gather_nonzero(stored: BothWays, rows: Int32s, columns: Int32s, way: int, room: Room, found: Gathered) -> None:
     """Fill ``found`` with X[rows[i], columns[e]] wherever it is not 0, for e = 0, 1, ... and ascending i."""
     if way == BY_ROW:
@@ -318,7 +318,7 @@ def gather_nonzero(stored: BothWays, rows: Int32s, columns: Int32s, way: int, ro
         _gather_one_by_one(stored.rows, rows, columns, found)
 
 
-@borrowing
+@no_refcount
 def _gather_by_row(lines: Lines, rows: Int32s, columns: Int32s, head: Int32s, found: Gathered) -> None:
     """Read all values of the rows, to count them and to place them; a column that comes again is copied.
 
@@ -347,7 +347,7 @@ def _gather_by_row(lines: Lines, rows: Int32s, columns: Int32s, head: Int32s, fo
         head[columns[e]] = -1
 
 
-@borrowing
+@no_refcount
 def _count_by_row(lines: Lines, rows: Int32s, columns: Int32s, head: Int32s, start: Ints) -> None:
     """start[e + 1] = how many values the columns before e have; a column that comes again has as many as at first."""
     n_gathered = columns.shape[0]
@@ -364,7 +364,7 @@ def _count_by_row(lines: Lines, rows: Int32s, columns: Int32s, head: Int32s, sta
         start[e + 2] += start[e + 1]
 
 
-@borrowing
+@no_refcount
 def _gather_by_column(lines: Lines, rows: Int32s, columns: Int32s, where: NDArray[np.uint32], found: Gathered) -> None:
     """Read all values of the columns; a row is in the node if the node has it at the place that is noted for it."""
     for i in range(rows.shape[0]):
@@ -380,7 +380,7 @@ def _gather_by_column(lines: Lines, rows: Int32s, columns: Int32s, where: NDArra
     found.start[columns.shape[0]] = filled
 
 
-@borrowing
+@no_refcount
 def _gather_by_value(lines: Lines, rows: Int32s, columns: Int32s, found: Gathered) -> None:
     """Search the row of each value of the columns among the rows, from the one that was found before."""
     filled = np.int64(0)
@@ -402,7 +402,7 @@ def _gather_by_value(lines: Lines, rows: Int32s, columns: Int32s, found: Gathere
     found.start[columns.shape[0]] = filled
 
 
-@borrowing
+@no_refcount
 def _gather_one_by_one(lines: Lines, rows: Int32s, columns: Int32s, found: Gathered) -> None:
     """Search each column in each row."""
     filled = np.int64(0)

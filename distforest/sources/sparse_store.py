@@ -131,7 +131,7 @@ class SparseStore:
     attrs: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, address: str, attributes: Mapping[str, object]) -> SparseStore:
+    def from_address(cls, address: str, attributes: Mapping[str, object]) -> SparseStore:
         """Open the store at an address, whose group has these attributes; raises InputError if it is no store."""
         line = LINES.get(str(attributes.get(ENCODING))) if SPARSE not in attributes else None
         shape = _shape_of(address, attributes) if line is None else _shape_in(address, attributes.get("shape"))

@@ -15,7 +15,7 @@ from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import CHUNK_BYTES, open_array, row_blocks, rows_of, write_array
 from distforest.sources.binned import quantile_rows
 from distforest.sources.factors import Labels, ObservedDistances, names_of_classes
-from distforest.sources.files.ids import told_of_named_order, told_of_square_order, warning_of_pair_order
+from distforest.sources.files.ids import warning_about_named_order, warning_about_pair_order, warning_about_square_order
 from distforest.sources.graph_distances import read_graph
 from distforest.sources.job_inputs import GivenKernel, JobInput, Role
 from distforest.sources.opening import open_matrix
@@ -191,15 +191,15 @@ def _warn_of_order(wanted: Sequence[JobInput], kind: TruthKind) -> None:
     of_pairs = {Role.PAIRS, Role.PAIR_WEIGHT, *((Role.TRUTH,) if kind == TruthKind.LINKS else ())}
     of_rows = set(Role) - of_pairs - {Role.COSTS, Role.FEATURE_WEIGHTS}
     for roles in (of_rows, of_pairs):
-        if told := told_of_named_order([one.address for one in wanted if one.role in roles]):
-            warn_caller(f"DF005 {told}")
+        if warning := warning_about_named_order([one.address for one in wanted if one.role in roles]):
+            warn_caller(f"DF005 {warning}")
     rows = [one.address for one in wanted if one.role in of_rows]
     for one in wanted:
-        if told := next(filter(None, (warning_of_pair_order(one.address, own) for own in rows)), ""):
-            warn_caller(f"DF005 {told}")
+        if warning := next(filter(None, (warning_about_pair_order(one.address, own) for own in rows)), ""):
+            warn_caller(f"DF005 {warning}")
         is_square = one.reading.symmetric or one.reading in {SIMILARITIES, DISSIMILARITIES}
-        if is_square and (told := told_of_square_order(one.address)):
-            warn_caller(f"DF005 {told}")
+        if is_square and (warning := warning_about_square_order(one.address)):
+            warn_caller(f"DF005 {warning}")
 
 
 # --- the truth ---------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def _stage_truth(kind: TruthKind, wanted: ByRole, place: StagingPlace) -> Staged
     array = open_array(wanted[Role.TRUTH].address)
     if Role.COSTS in wanted:
         return _stage_costed_labels(wanted, place)
-    truth = Truth.of_vector(kind, np.asarray(array[...]), names_of_classes(array))
+    truth = Truth.from_vector(kind, np.asarray(array[...]), names_of_classes(array))
     return StagedTruth(kind, place.array("truth", truth.values), truth.classes)
 
 
@@ -226,7 +226,7 @@ def _stage_costed_labels(wanted: ByRole, place: StagingPlace) -> StagedTruth:
     """Stage labels and the distances of their classes; raises InputError with the address of the latter."""
     labels, costs = (wanted[role].address for role in (Role.TRUTH, Role.COSTS))
     with naming(wanted[Role.COSTS].place, costs):
-        truth = Truth.of_labels(Labels(labels, costs=costs))
+        truth = Truth.from_labels(Labels(labels, costs=costs))
     assert truth.costs is not None  # noqa: S101  (they were given)
     staged = place.array("truth", truth.values), truth.classes, truth.largest
     return StagedTruth(truth.kind, *staged, costs=place.array("costs", truth.costs))
@@ -250,7 +250,7 @@ def _sparse_graph(store: SparseStore, wanted: JobInput) -> Truth:
     """The distances in a sparse graph; raises InputError with its address."""
     matrix = store.whole()
     try:
-        return Truth.of_graph(*read_graph(matrix, wanted.reading))
+        return Truth.from_graph(*read_graph(matrix, wanted.reading))
     except InputError as error:
         raise InputError(f"{wanted.address}: {error}") from error
 
@@ -274,7 +274,7 @@ def _survey_matrix(wanted: JobInput, n_parts: int, weights: Floats | None) -> St
     """Read features that stay where they are; raises InputError if they are sparse."""
     address = wanted.address
     array = open_array(address)
-    schema = Schema.of_array(address, array)
+    schema = Schema.from_array(address, array)
     present = np.arange(array.shape[0]) if weights is None else np.flatnonzero(weights)
     surveyed = survey_rows(address, wanted.reading, n_parts, quantile_rows(present))
     return StagedMatrix(surveyed.staged, address, schema, surveyed)
@@ -298,12 +298,12 @@ def _stage_matrix(wanted: JobInput, place: StagingPlace) -> StagedMatrix:
         return StagedMatrix(stage(address, reading, place.scratch), address)
     given = open_matrix(address) if wanted.may_be_sparse else open_array(address)
     if isinstance(given, SparseStore):
-        schema = Schema.of_array(address, given) if reading is FEATURES else None
+        schema = Schema.from_array(address, given) if reading is FEATURES else None
         is_distance = reading is DISSIMILARITIES
         source = given.features() if reading is FEATURES else given.read("distance" if is_distance else "similarity")
         matrix: Staged | StagedSparse = replace(place.sparse("matrix", source), origin=address)
     else:
-        schema = Schema.of_array(address, given)
+        schema = Schema.from_array(address, given)
         matrix = stage(address, reading, place.scratch)
     if wanted.numbers_for:
         refuse_categories(schema, address, wanted.numbers_for)
@@ -318,14 +318,14 @@ def _measures(
         return [_kernel(one, matrix, weights, place) for one in wanted.kernels]
     measure = "distance" if wanted.reading is DISSIMILARITIES else "similarity"
     n_rows, n_columns = matrix.staged.shape
-    return [Dense.of((n_rows, n_columns // n_side_by_side), measure)]
+    return [Dense.from_shape((n_rows, n_columns // n_side_by_side), measure)]
 
 
 def _kernel(wanted: GivenKernel, matrix: StagedMatrix, weights: Floats | None, place: StagingPlace) -> Kernel:
     """A built-in similarity of staged features."""
     assert isinstance(matrix.staged, Staged)  # noqa: S101  (such features are never sparse)
     with matrix.staged.watched(place.scratch) as features:
-        kernel = Kernel.of(wanted.kind, features, wanted.gamma)
+        kernel = Kernel.from_features(wanted.kind, features, wanted.gamma)
         if weights is not None and wanted.gamma is None and len(weights) == len(features):
             kernel = kernel.weighted(features, weights)
     return kernel

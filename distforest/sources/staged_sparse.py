@@ -63,7 +63,7 @@ class StagedSparse:
     def open(self, scratch: ScratchFolder, files: list[Mapped] | None = None) -> SparseSource | SparseFeatures:
         """Open the source on this host, as memory maps; see `Staged.open`."""
         arrays = [part.open(scratch, files) for part in self.parts]
-        return self.opens.of(arrays[0], arrays[1], arrays[2], self.shape)
+        return self.opens.from_arrays(arrays[0], arrays[1], arrays[2], self.shape)
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,11 @@ from distforest.sources.array_files import Mapped, array_digest, npy_header, ope
 from distforest.sources.arrays import bytes_of, open_array
 from distforest.sources.files.ids import is_text_as_bytes, names_of_rows, refuse_text_as_bytes
 from distforest.sources.guarded import DamagedChunkError
-from distforest.sources.laid_rows import laid_rows
 from distforest.sources.readings import Reading, check_shape, checked_blocks, read_level
+from distforest.sources.rechunked_rows import rechunked_rows
 from distforest.sources.scratch import NEW_ROOM, lock_of
 from distforest.sources.stored import OF_ANY_LENGTH, Digested
-from distforest.stores.room import told_if_full
+from distforest.stores.room import explaining_full_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,7 +139,7 @@ def stage(address: str, reading: Reading, scratch: ScratchFolder) -> Staged:
         refuse_text_as_bytes(address, array)
     try:
         check_shape(array, reading)
-        with laid_rows(array, scratch, why) as rows:
+        with rechunked_rows(array, scratch, why) as rows:
             stored = Digested(rows)
             values: Matrix = stored if objects is None else objects
             shape, dtype = tuple(values.shape), reading.dtype(values.dtype)
@@ -197,7 +197,7 @@ def _filled(path: Path, values: Matrix, reading: Reading) -> tuple[str, Reading]
 @contextmanager
 def _locked(staged: Path) -> Iterator[None]:
     """Stage a file in one process of the host at a time; the lock ends with its process, however that ends."""
-    with told_if_full(staged.parent, 0, NEW_ROOM):
+    with explaining_full_disk(staged.parent, 0, NEW_ROOM):
         staged.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = lock_of(staged).open("w")
     with file:

@@ -98,7 +98,7 @@ AS_LEARNED: dict[TruthKind | None, Callable[[np.ndarray], Labels | Targets | Emb
 }
 """How a vector is read, by the kind of truth that a forest has learned, if that is not distances."""
 
-MOST_JUDGED_PAIRS = 1 << 21
+MOST_SCORED_PAIRS = 1 << 21
 """The most pairs of rows over which an error is averaged; of more pairs, this many are drawn at random."""
 
 
@@ -129,7 +129,7 @@ class Truth:
 
     Examples
     --------
-    >>> truth = Truth.of(Labels(["cat", "dog", "cat"]))
+    >>> truth = Truth.from_given(Labels(["cat", "dog", "cat"]))
     >>> truth.values, truth.classes
     (array([0, 1, 0], dtype=int32), ['cat', 'dog'])
     >>> truth.distances(np.array([0, 0]), np.array([1, 2]))
@@ -146,7 +146,7 @@ class Truth:
     costs: Float32s | None = None
 
     @classmethod
-    def of(cls, given: object, learned: TruthKind | None = None) -> Truth:
+    def from_given(cls, given: object, learned: TruthKind | None = None) -> Truth:
         """Read the truth that a forest learns.
 
         Parameters
@@ -165,13 +165,13 @@ class Truth:
         relation = _recognised(opened_array(given), learned)
         if isinstance(relation, (Labels, Targets, Embedding)):
             if isinstance(relation, Labels):
-                return cls.of_labels(relation)
-            return cls.of_vector(_kind_of(relation), relation.values)
+                return cls.from_labels(relation)
+            return cls.from_vector(_kind_of(relation), relation.values)
         reading = DISTANCES
         if isinstance(relation, Graph):
             sparse, reading = relation.sparse(), relation.reading
             if sparse is not None:
-                return cls.of_graph(*sparse)
+                return cls.from_graph(*sparse)
             matrix = _numeric(opened_array(relation.adjacency))
         elif isinstance(relation, ObservedDistances):
             matrix = relation.matrix()
@@ -185,18 +185,18 @@ class Truth:
         return cls(TruthKind.DISTANCES, distances, None, known.largest, reading.offset, known.n_unobserved)
 
     @classmethod
-    def of_graph(cls, graph: GraphDistances, reading: Reading) -> Truth:
+    def from_graph(cls, graph: GraphDistances, reading: Reading) -> Truth:
         """The distances in a sparse graph that was read."""
         return cls(TruthKind.DISTANCES, graph.truth(), largest=graph.largest, offset=reading.offset, graph=graph)
 
     @classmethod
-    def of_labels(cls, labels: Labels) -> Truth:
+    def from_labels(cls, labels: Labels) -> Truth:
         """Read labels, and the distances of their classes if they have any; raises InputError."""
-        truth = cls.of_vector(TruthKind.LABELS, labels.values, labels.names)
+        truth = cls.from_vector(TruthKind.LABELS, labels.values, labels.names)
         return replace(truth, costs=labels.costs_of(truth.classes or []))
 
     @classmethod
-    def of_vector(cls, kind: TruthKind, values: object, names: Sequence[ClassName] | None = None) -> Truth:
+    def from_vector(cls, kind: TruthKind, values: object, names: Sequence[ClassName] | None = None) -> Truth:
         """Read labels, targets, an embedding or links, which a caller has named as such.
 
         Parameters
@@ -271,9 +271,9 @@ def _recognised(given: object, learned: TruthKind | None) -> GivenTruth | Matrix
         raise InputError(f"the ground truth: values were expected, found a function ({cure})")
     if isinstance(given, GivenTruth):
         if isinstance(given, Distances):
-            _check_told_apart(given.values)
+            _check_absent_entries(given.values)
         return given
-    _check_told_apart(given)
+    _check_absent_entries(given)
     array = _numeric(given)
     if len(array.shape) != 1:
         return array
@@ -284,7 +284,7 @@ def _recognised(given: object, learned: TruthKind | None) -> GivenTruth | Matrix
     return read_vector(in_memory(array), learned)
 
 
-def _check_told_apart(given: object) -> None:
+def _check_absent_entries(given: object) -> None:
     """Refuse sparse distances that do not say what an entry is that is not stored; raises InputError."""
     if is_sparse(given):
         cures = "ObservedDistances(Z) if it is unobserved, Graph(A) if it is no link, Z.toarray() if it is 0"
@@ -348,10 +348,10 @@ def _check_readable(vector: np.ndarray) -> None:
 
 
 def pairs_of_rows(n_rows: int) -> tuple[Ints, Ints]:
-    """All pairs i < j of rows, or `MOST_JUDGED_PAIRS` of them, drawn with replacement and always the same."""
-    if n_rows * (n_rows - 1) // 2 <= MOST_JUDGED_PAIRS:
+    """All pairs i < j of rows, or `MOST_SCORED_PAIRS` of them, drawn with replacement and always the same."""
+    if n_rows * (n_rows - 1) // 2 <= MOST_SCORED_PAIRS:
         return np.triu_indices(n_rows, 1)
     numbers = np.random.default_rng(0)
-    first = numbers.integers(n_rows, size=MOST_JUDGED_PAIRS)
-    second = (first + numbers.integers(1, n_rows, size=MOST_JUDGED_PAIRS)) % n_rows
+    first = numbers.integers(n_rows, size=MOST_SCORED_PAIRS)
+    second = (first + numbers.integers(1, n_rows, size=MOST_SCORED_PAIRS)) % n_rows
     return np.minimum(first, second), np.maximum(first, second)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import fsspec.core
 
 from distforest.errors import InputError
-from distforest.stores.room import told_if_full
+from distforest.stores.room import explaining_full_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -237,7 +237,7 @@ def put_file(address: str, content: bytes | memoryview, lasting: bool = True) ->
     Raises
     ------
     OSError
-        The store does not answer, or the disk is full; as `reaching` and `told_if_full`.
+        The store does not answer, or the disk is full; as `reaching` and `explaining_full_disk`.
     """
     fs, path = store_of(address)
     if not is_of_this_host(fs):
@@ -248,7 +248,7 @@ def put_file(address: str, content: bytes | memoryview, lasting: bool = True) ->
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.partial")
     try:
-        with told_if_full(target.parent, len(content)), partial.open("wb") as file:
+        with explaining_full_disk(target.parent, len(content)), partial.open("wb") as file:
             file.write(content)
             if lasting:
                 file.flush()
@@ -275,7 +275,7 @@ def whole_file(address: str, n_bytes: int) -> Iterator[Path]:
     Raises
     ------
     OSError
-        The store does not answer, or the disk is full; as `reaching` and `told_if_full`.
+        The store does not answer, or the disk is full; as `reaching` and `explaining_full_disk`.
     """
     fs, path = store_of(address)
     is_local = is_of_this_host(fs)
@@ -283,7 +283,7 @@ def whole_file(address: str, n_bytes: int) -> Iterator[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder / f".{Path(path).name}.{uuid.uuid4().hex}.partial"
     try:
-        with told_if_full(folder, n_bytes):
+        with explaining_full_disk(folder, n_bytes):
             yield partial
             with partial.open("rb") as file:
                 os.fsync(file.fileno())

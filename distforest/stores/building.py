@@ -34,7 +34,7 @@ from distforest.stores.outputs import (
     look,
     object_at,
 )
-from distforest.stores.room import told_if_full
+from distforest.stores.room import explaining_full_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -98,7 +98,7 @@ class Building:
 
     Examples
     --------
-    >>> building = Building.of("memory://building/X.zarr", ARRAYS_KIND, {"type": "unfinished"})
+    >>> building = Building.from_output("memory://building/X.zarr", ARRAYS_KIND, {"type": "unfinished"})
     >>> building.begin()
     >>> building.is_in_place, str(look("memory://building/X.zarr"))
     (True, 'unfinished arrays')
@@ -111,7 +111,7 @@ class Building:
     mark: Mapping[str, object]
 
     @classmethod
-    def of(cls, output: str, kind: str, mark: Mapping[str, object], here: Folder | None = None) -> Building:
+    def from_output(cls, output: str, kind: str, mark: Mapping[str, object], here: Folder | None = None) -> Building:
         """Choose where an output is built.
 
         It is built in place at a URL where nothing is, or where the same job has begun it; otherwise beside the output.
@@ -278,7 +278,7 @@ def _copied(target: Path) -> Iterator[Path]:
 def _copy_folder(source: Path, copy: Path) -> None:
     """Copy a folder, up to the first error; `shutil.copytree` goes on and raises a list of all, without a number."""
     n_bytes = sum(path.stat().st_size for path in source.rglob("*") if path.is_file())
-    with told_if_full(copy.parent, n_bytes):
+    with explaining_full_disk(copy.parent, n_bytes):
         for place, _, names in os.walk(source):
             there = copy / Path(place).relative_to(source)
             there.mkdir(exist_ok=True)
@@ -292,7 +292,7 @@ def _fetch(building: str, target: Path) -> None:
     with _copied(target) as copy, reaching(building):
         found = fs.find(source, detail=True)
         files = list(found)
-        with told_if_full(copy.parent, sum(int(about["size"]) for about in found.values())):
+        with explaining_full_disk(copy.parent, sum(int(about["size"]) for about in found.values())):
             fs.get(files, [f"{copy}{file[len(source) :]}" for file in files])
     shutil.rmtree(_beside(target, "older"), ignore_errors=True)
     with reaching(building):

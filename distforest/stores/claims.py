@@ -208,7 +208,7 @@ class Claim:
     def record(self) -> Record:
         """The content of the claim's file."""
         record = {"id": self.id, "job": self.job, "output": self.output, "since": time.time(), "host": platform.node()}
-        record |= {"machine": machine(), "pid": os.getpid(), "born": born_at(os.getpid())}
+        record |= {"machine": machine(), "pid": os.getpid(), "born": start_time_of(os.getpid())}
         return record if self.root is None else {**record, "root": self.root, "ends": list(self.ends)}
 
     # --- checks ------------------------------------------------------------------------------------------
@@ -412,7 +412,7 @@ def machine() -> str:
     return f"{platform.node()}/{boot}/{pids}"
 
 
-def born_at(pid: int) -> float | None:
+def start_time_of(pid: int) -> float | None:
     """Start time of a process, by a clock that nobody sets; None if there is no such process, or it has ended."""
     try:
         if PIDS.exists():
@@ -425,7 +425,7 @@ def born_at(pid: int) -> float | None:
 
 def is_gone(pid: int, born: object) -> bool:
     """Whether the process of this machine with a number and a start time is gone."""
-    own = born_at(pid)
+    own = start_time_of(pid)
     return own is None or own != born
 
 

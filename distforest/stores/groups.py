@@ -63,7 +63,7 @@ def destination(target: str, overwrite: bool, job: str = "another writing of arr
     """
     with owned(target, job) as claim:
         check_new(target, ARRAYS_KIND, overwrite, ALLOWING)
-        building = Building.of(target, ARRAYS_KIND, {"type": BEGUN})
+        building = Building.from_output(target, ARRAYS_KIND, {"type": BEGUN})
         building.begin()
         try:
             yield building.address

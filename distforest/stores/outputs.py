@@ -42,7 +42,7 @@ BEGUN = "unfinished"
 MAX_METADATA = 64 << 20
 """Bytes of the largest file that is read to recognise an output."""
 
-NAMES_TOLD = 3
+MOST_NAMES_SHOWN = 3
 """The most names of other files that a message lists."""
 
 
@@ -70,8 +70,8 @@ class Found:
     def __str__(self) -> str:
         if not self.beside:
             return self.words
-        more = f" and {len(self.beside) - NAMES_TOLD:,} more" if len(self.beside) > NAMES_TOLD else ""
-        return f"{self.words} with {', '.join(self.beside[:NAMES_TOLD])}{more}{' beside it' if self.kind else ''}"
+        more = f" and {len(self.beside) - MOST_NAMES_SHOWN:,} more" if len(self.beside) > MOST_NAMES_SHOWN else ""
+        return f"{self.words} with {', '.join(self.beside[:MOST_NAMES_SHOWN])}{more}{' beside it' if self.kind else ''}"
 
 
 def job_folder(output: str) -> str:
@@ -156,7 +156,7 @@ def check_place(output: str) -> None:
         )
 
 
-def told_of_output(output: str, kind: str) -> tuple[str, ...]:
+def warnings_about_output(output: str, kind: str) -> tuple[str, ...]:
     """Warnings of a local output that its job will refuse: it has no folder, or what is there is never replaced."""
     if "://" in real_address(output):
         return ()
@@ -168,14 +168,14 @@ def told_of_output(output: str, kind: str) -> tuple[str, ...]:
     return ()
 
 
-def in_the_way(output: str, addresses: Mapping[str, str]) -> dict[str, str]:
+def overlapping_addresses(output: str, addresses: Mapping[str, str]) -> dict[str, str]:
     """Addresses, by name, that an output equals, contains or lies in; links are followed.
 
     Examples
     --------
-    >>> in_the_way("/data/X.zarr", {"features": "/data/./X.zarr/X", "labels": "/data/y.zarr/y"})
+    >>> overlapping_addresses("/data/X.zarr", {"features": "/data/./X.zarr/X", "labels": "/data/y.zarr/y"})
     {'features': '/data/./X.zarr/X'}
-    >>> in_the_way("/data/X.zarr/forest.zarr", {"similarity": "/data/X.zarr"})
+    >>> overlapping_addresses("/data/X.zarr/forest.zarr", {"similarity": "/data/X.zarr"})
     {'similarity': '/data/X.zarr'}
     """
     return {name: place for name, place in addresses.items() if is_within(place, output) or is_within(output, place)}
@@ -183,7 +183,7 @@ def in_the_way(output: str, addresses: Mapping[str, str]) -> dict[str, str]:
 
 def check_apart(output: str, addresses: Mapping[str, str]) -> None:
     """Refuse an output that equals, contains or lies in an input of its job; raises InputError."""
-    for name, address in in_the_way(output, addresses).items():
+    for name, address in overlapping_addresses(output, addresses).items():
         raise InputError(
             f"output: must not be, hold or lie in what is read, found {output!r}, and {name} is {address!r}; choose "
             "another output"

@@ -71,12 +71,12 @@ def full_disk(error: BaseException) -> str | None:
     if not isinstance(error, OSError) or error.errno not in FULL:
         return None
     place = f": {error.filename}" if error.filename else ""
-    told = " ".join((f"{error.strerror}{place}", *getattr(error, "__notes__", ())))
-    return f"{told}; make room there, and run the job again"
+    text = " ".join((f"{error.strerror}{place}", *getattr(error, "__notes__", ())))
+    return f"{text}; make room there, and run the job again"
 
 
 @contextmanager
-def told_if_full(where: str | Path, n_bytes: int, cure: str | None = None) -> Iterator[None]:
+def explaining_full_disk(where: str | Path, n_bytes: int, cure: str | None = None) -> Iterator[None]:
     """Say how much room is missing and where, if a block that writes about ``n_bytes`` finds a disk full.
 
     Parameters
@@ -119,7 +119,7 @@ def partial_file(folder: Path, header: bytes, n_bytes: int, cure: str) -> Iterat
     OSError
         The folder cannot be written to.
     """
-    with told_if_full(folder, n_bytes, cure):
+    with explaining_full_disk(folder, n_bytes, cure):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle, name = tempfile.mkstemp(PARTIAL[1], PARTIAL[0], folder)
         path = Path(name)

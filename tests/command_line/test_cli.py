@@ -21,10 +21,10 @@ from distforest.forest import scoring
 from distforest.forest.proximities import proximity
 from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs import outline, preview
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.scratch_room import HostWorkers
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit, fit_here
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.scratch import ScratchFolder
@@ -67,7 +67,7 @@ def home(tmp_path_factory):
     (home / "spec.toml").write_text(SPEC.format(folder=home))
     spec = Spec.from_toml(home / "spec.toml")
     folder = Folder(f"{spec.output}.job")
-    fit(stage_inputs(spec, folder.address), spec.output, folder, Here(1), Options())
+    fit(stage_inputs(spec, folder.address), spec.output, folder, Threads(1), Options())
     return home
 
 
@@ -173,7 +173,7 @@ def test_inspect_draws_importances_of_similarities_over_a_few_features(home, tmp
     assert "<!-- share of the gain of all splits -->" in text
 
 
-def test_forests_without_a_cut_that_gains_are_told(home, tmp_path):
+def test_forests_without_a_cut_that_gains_are_reported(home, tmp_path):
     X = np.asarray(open_array(f"{home}/data.zarr/X")[...])
     with pytest.warns(DistforestWarning, match="min_samples_split=99"):
         SMERF(2, min_samples_split=99, random_state=0).fit(X, X[:, 0] > 0).save(tmp_path / "roots.zarr")
@@ -209,7 +209,7 @@ def test_inspect_draws_forests_on_similarities(home, tmp_path):
 @pytest.mark.slow
 @pytest.mark.cluster
 @pytest.mark.filterwarnings("default::distforest.errors.DistforestWarning")
-def test_a_forest_that_has_learned_nothing_is_told(home, spec, tmp_path):
+def test_a_forest_that_has_learned_nothing_is_reported(home, spec, tmp_path):
     fit_it = ("fit", spec, "--set", "params.min_samples_split=99", "--workers", 1)
     first, out, err = run(*fit_it)
     code, found = run_json(*fit_it)  # sealed already
@@ -431,7 +431,7 @@ def features_of_others(spec, home, tmp_path):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default::distforest.errors.DistforestWarning")
 @pytest.mark.parametrize("command", ["validate", "fit"])
-def test_chunks_that_are_not_stored_are_told_or_refused(command, spec, home, tmp_path):
+def test_chunks_that_are_not_stored_are_reported_or_refused(command, spec, home, tmp_path):
     address = features_of_others(spec, home, tmp_path)
     told = f"{address}: 1 of 3 chunks"
     code, out, err = run(command, spec, "--strict")
@@ -446,7 +446,7 @@ def test_chunks_that_are_not_stored_are_told_or_refused(command, spec, home, tmp
 
 
 @pytest.mark.filterwarnings("default::distforest.errors.DistforestWarning")
-def test_queries_of_which_chunks_are_not_stored_are_told_or_refused(spec, home, tmp_path):
+def test_queries_of_which_chunks_are_not_stored_are_reported_or_refused(spec, home, tmp_path):
     address = features_of_others(spec, home, tmp_path)
     code, _, err = run("score", f"{home}/forest.zarr", address, tmp_path / "near.zarr", "--threads-here", 1, "--strict")
     assert (code, not (tmp_path / "near.zarr").exists()) == (2, True)
@@ -647,7 +647,7 @@ def test_ingest_refuses_what_would_unfold_to_more_than_is_allowed(tmp_path):
 
 
 @pytest.mark.filterwarnings("default::distforest.errors.DistforestWarning")
-def test_ingest_takes_a_libsvm_file_as_it_is_told(tmp_path):
+def test_ingest_takes_a_libsvm_file_as_it_is_reported(tmp_path):
     (tmp_path / "a.svm").write_text("1 0:2\n")
     command = ("ingest", tmp_path / "a.svm", tmp_path / "a.zarr", "--overwrite")
     code, out, err = run(*command)
@@ -782,7 +782,7 @@ def test_a_cluster_elsewhere_is_asked_before_inputs_are_staged_for_it(spec, monk
     hosts = {"node7": HostWorkers(2, 1), "node8": HostWorkers(3, 1)}
 
     @dataclass(frozen=True)
-    class Elsewhere(Here):
+    class Elsewhere(Threads):
         placement: dict = field(default_factory=dict)
 
         @property
@@ -898,7 +898,7 @@ GRID = ("--set", "job=tune", "--set", "grid.max_features=[1, 3]", "--set", "grid
 def test_tune_seals_the_best_and_writes_the_cells(spec, tmp_path, monkeypatch):
     @contextmanager
     def here(_run):
-        yield Here()
+        yield Threads()
 
     monkeypatch.setattr(cli, "_cluster", here)
     code, found = run_json("tune", spec, *GRID, "--set", "params.n_estimators=40", "--plot", tmp_path / "cells.svg")
@@ -923,7 +923,7 @@ def test_tune_seals_the_best_and_writes_the_cells(spec, tmp_path, monkeypatch):
         ("tune", (*GRID, "--set", "scoring=r2"), "scoring: "),
     ],
 )
-def test_what_is_not_tuned_is_told_before_anything_runs(spec, tmp_path, command, more, told):
+def test_what_is_not_tuned_is_reported_before_anything_runs(spec, tmp_path, command, more, told):
     code, _, err = run(command, spec, *more)
     assert (code, told in err) == (2, True), err
     assert not [*tmp_path.glob("forest.zarr*")]
@@ -960,7 +960,7 @@ def test_a_picture_is_written_where_it_can_be(home, tmp_path):
 
 
 @pytest.mark.filterwarnings("default::distforest.errors.DistforestWarning")
-def test_names_that_nothing_is_told_by_are_told(home):
+def test_names_that_nothing_is_reported_by_are_reported(home):
     code, _, err = run("inspect", home / "forest.zarr", "--features", home / "data.zarr/X")
     assert (code, err.count("\n")) == (0, 1)
     assert re.match(naming("warning: --features", "--plot"), err)

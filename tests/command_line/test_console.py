@@ -10,7 +10,7 @@ from distforest.command_line.console import STOP_SIGNALS, interruptible
 
 
 @pytest.mark.parametrize("number", STOP_SIGNALS)
-def test_first_signal_is_told_and_raised_and_the_handlers_come_back(number, capsys):
+def test_first_signal_is_reported_and_raised_and_the_handlers_come_back(number, capsys):
     before = [signal.getsignal(one) for one in STOP_SIGNALS]
     with pytest.raises(KeyboardInterrupt), interruptible("stopping"):
         signal.raise_signal(number)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distforest.jobs.schema import job_schema
+from distforest.jobs.json_schema import job_schema
 from tests.service.command_line import run, run_json
 
 

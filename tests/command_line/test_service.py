@@ -142,7 +142,7 @@ def test_a_spec_with_faults_is_not_sent(spec, taking):
     assert "method (line 2)" in err
 
 
-def test_what_the_service_refuses_is_told_fault_by_fault(spec):
+def test_what_the_service_refuses_is_reported_fault_by_fault(spec):
     with FakeService({"submit": refusal("SpecError", "", "output: is outside", "input.features: is outside")}) as fake:
         code, out, err = run("submit", spec, "--scheduler", fake.address)
         assert (code, out) == (2, "")
@@ -433,7 +433,7 @@ def test_logs_follow_a_job_to_its_end():
 
 
 @pytest.mark.parametrize(("command", "state"), [("cancel", "CANCELLING"), ("resume", "QUEUED")])
-def test_what_is_done_to_a_job_is_told(command, state):
+def test_what_is_done_to_a_job_is_reported(command, state):
     with FakeService({command: {"job": {**JOB, "state": state, "phase": None}}}) as fake:
         code, out, _ = run(command, ID, "--scheduler", fake.address)
         assert (code, lines_of(out)["state"]) == (0, state)

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from distforest.forest.sealed.artifact import open_forest
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import fit_here
 from distforest.service.registry import ENDS, Registry
 from distforest.sources.arrays import write_array
@@ -117,7 +117,7 @@ def test_every_key_is_given_to_one_service_alone() -> None:
         assert paths == {f"/run/secrets/{secret}" for secret in said.get("secrets", [])}, name
 
 
-def test_each_variable_is_told() -> None:
+def test_each_variable_is_reported() -> None:
     told = (ROOT / "deploy" / "README.md").read_text()
     variables = set(re.findall(r"\$\{(\w+)", FILE.read_text() + TLS.read_text()))
     own = {"DASK_SCHEDULER_ADDRESS", "DISTFOREST_CERTIFICATES", "DISTFOREST_VERSION"}

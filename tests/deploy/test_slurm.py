@@ -16,8 +16,8 @@ import pytest
 
 from distforest.errors import NotFoundError
 from distforest.forest.sealed.artifact import open_forest
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import fit_here
 from distforest.service.registry import Registry
 from distforest.sources.arrays import write_array

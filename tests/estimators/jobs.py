@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
 from distforest.jobs.preview import check_and_stage
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Fitted, Options, fit
@@ -35,4 +35,4 @@ def spec_of(
 def run_job(spec: Spec, cluster: Cluster | None = None, **options: Any) -> Fitted:
     """Run a job as the command line does, beside its output."""
     place = Folder(f"{spec.output}.job")
-    return fit(check_and_stage(spec, place.address), spec.output, place, cluster or Here(), Options(**options))
+    return fit(check_and_stage(spec, place.address), spec.output, place, cluster or Threads(), Options(**options))

@@ -117,6 +117,6 @@ def test_other_metrics_and_sums_are_refused() -> None:
         SMERF(2).fit(X, Targets(np.where(np.arange(N) == 3, np.nan, Y), metric="absolute"))
 
 
-def test_equal_targets_are_told() -> None:
+def test_equal_targets_are_reported() -> None:
     with pytest.warns(DistforestWarning, match=naming("targets", 7)):
         SMERF(2, random_state=0).fit(X, Targets(np.full(N, 7.0), metric="absolute"))

@@ -403,7 +403,7 @@ def test_codes_of_words_are_refused_without_the_words() -> None:
         forest.apply(FRAME.assign(colour=np.arange(len(FRAME)) % 3))
 
 
-def test_numbers_where_words_were_learned_are_told_by_what_to_make_of_them() -> None:
+def test_numbers_where_words_were_learned_are_reported_by_what_to_make_of_them() -> None:
     forest = smerf().fit(FRAME, KIND)
     with pytest.raises(InputError, match=naming("X:", "column 'colour'", "float '0.5'")):
         forest.predict(FRAME.assign(colour=0.5))

@@ -14,9 +14,9 @@ import pytest
 from distforest import RFD, TreeRank, load
 from distforest.errors import ArtifactError, DistforestWarning, InputError
 from distforest.estimators.pair_columns import Cosine
-from distforest.forest.pairs.cells import pruned
 from distforest.forest.pairs.pair_scores import pair_answers, training_pairs
 from distforest.forest.pairs.pair_walks import Block, Walks
+from distforest.forest.pairs.ranking_cells import pruned
 from distforest.pictures.trees import drawn_tree
 from distforest.sources.point_pairs import MOST_PAIRED
 from tests.messages import naming
@@ -65,7 +65,7 @@ def test_rows_walk_alike_side_by_side_and_one_by_one(way: str) -> None:
     pairs = training_pairs(forest, numbers)
     n_columns = pairs.shape[1]
     values = pairs.block(np.arange(500, dtype=np.int32), np.arange(n_columns, dtype=np.int32)).astype(np.float32)
-    walks, block = Walks(forest.table), Block.of(values)
+    walks, block = Walks(forest.table), Block.from_values(values)
     assert walks._steps_on(block)[0] is not None
     by_sums = Walks(forest.table)
     by_sums.__dict__["_steps_of_twice"] = None

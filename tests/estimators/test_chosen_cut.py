@@ -16,7 +16,7 @@ from distforest.errors import InputError, SpecError
 from distforest.forest.chosen_cut import BEST, EXEMPLARS, TRIED, ZERO, ChosenCut
 from distforest.forest.margins import Margins, most_errors
 from distforest.growth.cuts.trial_cuts import TRIAL_TREES
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
 from tests import samples
 from tests.estimators.jobs import run_job, spec_of, write_arrays
 from tests.estimators.rows import CITY, EUCLID
@@ -159,9 +159,9 @@ def test_equal_errors_choose_the_best_place() -> None:
     assert errors(0.3, 0.2, 0.1).cut == EXEMPLARS
     wrong = ({"best": 1.0}, {"best": 1.0, "zero": 1.0, "half": 1.0}, {"best": 1.0, "zero": None})
     for entry in ({}, {"chosen_cut": 3}, *({"chosen_cut": {"errors": found}} for found in wrong)):
-        assert ChosenCut.of(entry) is None
+        assert ChosenCut.from_provenance(entry) is None
     for chosen in (errors(0.5, 0.25), errors(0.5, 0.25, 0.125)):
-        assert ChosenCut.of(chosen.entry) == chosen
+        assert ChosenCut.from_provenance(chosen.entry) == chosen
 
 
 def errors(*of_cuts: float) -> ChosenCut:
@@ -178,7 +178,7 @@ def test_exemplars_are_tried_where_they_may_be_chosen(params: dict[str, Any]) ->
     assert set(classifier().fit(EUCLID, Y).cut_errors_) == set(TRIED)
 
 
-def test_it_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     chosen = classifier(verbose=1).fit(EUCLID, Y)
     assert f"cut={chosen.cut_!r}" in capsys.readouterr().err
 
@@ -194,7 +194,7 @@ def store(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
-run = partial(run_job, cluster=Here(2), batch=4)
+run = partial(run_job, cluster=Threads(2), batch=4)
 
 
 @pytest.mark.slow

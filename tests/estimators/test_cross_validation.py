@@ -196,7 +196,7 @@ def test_rows_taken_are_columns_taken(taken: Any, form: str, tmp_path: Path) -> 
     expected = Z[taken][:, taken]
     np.testing.assert_array_equal(Distances(forms[form])[taken].values, expected)
     np.testing.assert_array_equal(Graph(forms[form])[taken].adjacency, expected)
-    np.testing.assert_array_equal(Truth.of(Distances(forms[form])).values, Z.astype(np.float32))
+    np.testing.assert_array_equal(Truth.from_given(Distances(forms[form])).values, Z.astype(np.float32))
 
 
 def test_matrices_that_cannot_be_cut_are_refused() -> None:
@@ -249,7 +249,7 @@ def test_the_score_is_the_area_under_the_curve_of_all_pairs(estimator: Any, monk
     some = slice(None, None, 7)
     expected = area(forest.pair_distance(new[left[some]], new[right[some]]), ~similar[some])
     assert forest.roc_auc_score(new, pairs[some], similar[some]) == pytest.approx(expected, abs=1e-12)
-    monkeypatch.setattr("distforest.sources.truth.MOST_JUDGED_PAIRS", 200)
+    monkeypatch.setattr("distforest.sources.truth.MOST_SCORED_PAIRS", 200)
     assert forest.score(new, names) == forest.score(new, names) != expected
 
 

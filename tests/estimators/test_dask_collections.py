@@ -33,7 +33,7 @@ from distforest import (
 )
 from distforest.errors import InputError
 from distforest.sources.collections import computed
-from tests.estimators.told import told_by
+from tests.estimators.caught_warnings import warnings_of
 from tests.messages import naming
 
 X, y = load_wine(return_X_y=True)
@@ -235,7 +235,7 @@ def test_names_of_rows_are_compared_as_those_of_pandas(name: str) -> None:
     assert forest.digest_ == FORESTS[name](frame, labels).digest_
     assert FORESTS[name](lazy, in_blocks(y, 70)).digest_ == forest.digest_
     for rows, others in ((lazy, in_order), (frame, in_order), (dd.from_pandas(frame, npartitions=3), labels)):
-        assert told_by(
+        assert warnings_of(
             lambda rows=rows, others=others: FORESTS[name](rows, others), "DF005", "row 0 of X", "y.loc[X.index]"
         )
 

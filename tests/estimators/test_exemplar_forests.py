@@ -15,7 +15,7 @@ from distforest.command_line.cli import main
 from distforest.errors import DistforestWarning, InputError
 from distforest.forest.forest import Forest
 from distforest.forest.leaf_kinds import KeepsCounts
-from distforest.forest.table import route
+from distforest.forest.node_table import route
 from distforest.pictures.tree_shapes import TreeShapes
 from distforest.sources.arrays import ArraySource
 from tests import samples
@@ -194,7 +194,7 @@ def test_a_forest_is_the_same_saved_packed_lean_and_exported(tmp_path: Path) -> 
     assert lean.digest == grown.digest_
     assert samples.bits(lean.arrays()) == samples.bits(grown.forest_.arrays())
     rows = np.arange(len(y), dtype=np.int32)
-    ends = [route(own, ArraySource.of(S), rows) for own in (lean.table, grown.forest_.table)]
+    ends = [route(own, ArraySource.from_values(S), rows) for own in (lean.table, grown.forest_.table)]
     assert ends[0].tolist() == ends[1].tolist()
     for name in ("a.forest.zarr", "a.forest.zarr.zip"):
         grown.save(tmp_path / name)

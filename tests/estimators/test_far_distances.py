@@ -13,7 +13,7 @@ from scipy.stats import spearmanr
 from distforest import SMERF, Embedding, SimForestRegressor, Targets, load
 from distforest.errors import DistforestWarning
 from distforest.forest.sealed.artifact import open_forest
-from distforest.jobs.staging import stage_inputs
+from distforest.jobs.input_staging import stage_inputs
 from distforest.sources.scratch import ScratchFolder
 from tests.estimators.jobs import run_job, spec_of, write_arrays
 from tests.messages import naming
@@ -123,7 +123,7 @@ def test_rows_in_another_order_are_parted_alike(order: list[int], far: float) ->
     assert other.forest_.leaves.tolist() == plain.forest_.leaves[:, order].tolist()
 
 
-def test_distances_that_differ_only_from_those_of_rows_to_themselves_are_told() -> None:
+def test_distances_that_differ_only_from_those_of_rows_to_themselves_are_reported() -> None:
     Z = half_squares(WHOLE) + 1e7
     np.fill_diagonal(Z, 0.0)
     with pytest.warns(DistforestWarning, match=naming("distances:", 10000000, "diagonal")):

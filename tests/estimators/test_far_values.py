@@ -13,7 +13,7 @@ from sklearn.metrics import r2_score
 
 from distforest import SMERF, Embedding, Labels, SimForestClassifier, SimForestRegressor, Targets, load
 from distforest.errors import InputError
-from distforest.jobs.staging import stage_inputs
+from distforest.jobs.input_staging import stage_inputs
 from tests.estimators.jobs import run_job, spec_of, write_arrays
 from tests.messages import naming
 from tests.reference import naive

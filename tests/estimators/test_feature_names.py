@@ -88,7 +88,7 @@ def test_a_forest_that_is_saved_again_keeps_its_names(tmp_path: Path) -> None:
     assert load(tmp_path / "b.zarr").feature_names_in_.tolist() == NAMES
 
 
-def test_names_longer_than_a_forest_keeps_are_told_when_it_is_saved(tmp_path: Path) -> None:
+def test_names_longer_than_a_forest_keeps_are_reported_when_it_is_saved(tmp_path: Path) -> None:
     forest = SMERF(3, random_state=0).fit(FRAME.rename(columns={"petal width": "w" * 5000}), SMALL_Y)
     with pytest.warns(DistforestWarning, match=naming("4 features", "4,096")):
         forest.save(tmp_path / "a.zarr")
@@ -191,7 +191,7 @@ NAMED = pd.DataFrame(VALUES @ VALUES.T, index=OBJECTS, columns=OBJECTS)
 
 
 @pytest.mark.parametrize("make", [SimForestClassifier, SimForestOutlier])
-def test_rows_of_similarities_in_another_order_than_the_columns_are_told(make: Any) -> None:
+def test_rows_of_similarities_in_another_order_than_the_columns_are_reported(make: Any) -> None:
     shuffled = NAMED.iloc[::-1]
     with pytest.warns(
         DistforestWarning, match=naming("row 0 of X", f"'{OBJECTS[-1]}'", "column 0", "'o0'", "X.loc[X.columns]")
@@ -227,7 +227,7 @@ def test_columns_without_strings_as_names_are_read_in_their_order(name: str) -> 
 
 
 @pytest.mark.parametrize("make", [SMERF, partial(URerF, min_samples_split=4)])
-def test_weights_of_features_named_in_another_order_are_told(make: Any) -> None:
+def test_weights_of_features_named_in_another_order_are_reported(make: Any) -> None:
     frame = pd.DataFrame(SMALL, columns=list("abcd"))
     weights = pd.Series([0.1, 0.2, 0.3, 0.4], index=list("abcd"))
     make(n_estimators=2, feature_weights=weights).fit(frame, SMALL_Y)

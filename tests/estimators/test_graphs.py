@@ -127,7 +127,7 @@ def test_categories_need_a_dense_graph() -> None:
         SMERF(2).fit(words, Graph(scipy.sparse.csr_array(A)))
 
 
-def test_a_graph_without_links_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_graph_without_links_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     empty = Graph(scipy.sparse.csr_array((N, N)))
     for most in (N, 0):
         monkeypatch.setattr(graph_distances, "MOST_KEPT_DENSE", most)

@@ -17,7 +17,7 @@ from distforest.forest import scoring
 from distforest.forest.observed_leaves import ObservedLeafDistances, ObservedMembers
 from distforest.forest.roots import unobserved_of_manifest
 from distforest.forest.sealed.artifact import read_manifest
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
 from distforest.jobs.spec import Spec
 from distforest.pictures.out_of_bag import error_curve
 from distforest.sources.truth import Truth
@@ -74,7 +74,7 @@ distances = "{tmp_path}/Z.zarr"
 n_estimators = 12
 max_features = "none"
 """)
-    run(Spec.from_toml(tmp_path / "job.toml"), Here())
+    run(Spec.from_toml(tmp_path / "job.toml"), Threads())
     loaded = load(f"{tmp_path}/forest.zarr")
     assert loaded.digest_ == forest.digest_
     np.testing.assert_array_equal(loaded.distance(X), forest.distance(X))
@@ -123,7 +123,7 @@ def test_errors_are_those_of_observed_pairs() -> None:
     left, right = np.nonzero(np.triu(~np.isnan(Z), 1))
     said, _ = scoring.out_of_bag_distance(forest.forest_, left, right)
     assert forest.oob_rmse_ == pytest.approx(np.sqrt(np.mean((said - Z[left, right]) ** 2)), rel=1e-5)
-    curve = error_curve(forest.forest_, Truth.of(Z))
+    curve = error_curve(forest.forest_, Truth.from_given(Z))
     assert curve.error[-1] == pytest.approx(forest.oob_rmse_, rel=1e-5)
     without = Z.copy()
     without[:35] = without[:, :35] = np.nan

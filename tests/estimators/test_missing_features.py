@@ -9,7 +9,7 @@ import pytest
 
 from distforest import SMERF, Embedding, Labels, Targets, load
 from distforest.errors import InputError
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.sources.arrays import open_array
@@ -106,7 +106,7 @@ def test_a_job_and_a_sealed_forest_are_the_same_and_answer_alike(name: str, scra
     assert estimator.save(scratch / "own.zarr") == done.digest
     np.testing.assert_array_equal(load(scratch / "own.zarr").distance(QUERIES), estimator.distance(QUERIES))
     answers = str(scratch / "answers.zarr")
-    score(Question(done.address, at["Q"], "distance"), answers, Here(2), True)
+    score(Question(done.address, at["Q"], "distance"), answers, Threads(2), True)
     found = np.asarray(open_array(f"{answers}/distance")[...])
     np.testing.assert_array_equal(found, estimator.transform(QUERIES).astype(found.dtype))
 

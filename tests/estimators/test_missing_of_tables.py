@@ -86,7 +86,7 @@ def test_complex_columns_are_refused_by_their_name() -> None:
             SMERF(**FEW).fit(frame, Y)
 
 
-def test_targets_of_pandas_without_a_value_are_told_by_their_row() -> None:
+def test_targets_of_pandas_without_a_value_are_reported_by_their_row() -> None:
     targets = pd.Series(
         [None if missing else bool(one) for missing, one in zip(LACKS, Y, strict=True)], dtype="boolean"
     )

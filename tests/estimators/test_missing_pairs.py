@@ -14,7 +14,7 @@ from distforest.forest.pairs import pair_scores, pair_walks
 from distforest.forest.pairs.pair_leaves import Ranks
 from distforest.forest.pairs.pair_walks import Walks
 from distforest.growth.pairs import linear_cells
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.sources.arrays import open_array
@@ -167,7 +167,7 @@ def test_a_job_and_a_sealed_forest_are_the_same_and_answer_alike(name: str, taug
     own: Any = load(scratch / "own.zarr")
     np.testing.assert_array_equal(own.distance(QUERIES), estimator.distance(QUERIES))
     answers = str(scratch / "answers.zarr")
-    score(Question(done.address, at["Q"], "distance"), answers, Here(2), True)
+    score(Question(done.address, at["Q"], "distance"), answers, Threads(2), True)
     found = np.asarray(open_array(f"{answers}/distance")[...])
     loaded: Any = load(done.address)
     np.testing.assert_array_equal(found, loaded.transform(QUERIES).astype(found.dtype))
@@ -295,13 +295,13 @@ def test_means_of_linear_cells_leave_missing_values_out(monkeypatch: pytest.Monk
     rows = np.arange(len(PAIRS), dtype=np.int32)
     columns = pairs.block(rows, np.arange(pairs.shape[1], dtype=np.int32))
     monkeypatch.setattr(linear_cells, "PAIRS_AT_ONCE", 3)
-    found = linear_cells.Standard.of(pairs, rows, rows[:1])  # one row has infinite fences
+    found = linear_cells.Standard.from_pairs(pairs, rows, rows[:1])  # one row has infinite fences
     np.testing.assert_allclose(found.mean, np.nanmean(columns, axis=0), rtol=1e-9)
     np.testing.assert_allclose(found.deviation, np.nanstd(columns, axis=0), rtol=1e-9)
     np.testing.assert_allclose(found.columns(rows), np.nan_to_num((columns - found.mean) / found.deviation), atol=1e-9)
 
 
-def test_linear_cells_of_pairs_that_lack_values_are_told() -> None:
+def test_linear_cells_of_pairs_that_lack_values_are_reported() -> None:
     X = np.where(RNG.random((60, 8)) < 0.4, np.nan, RNG.normal(size=(60, 8)))
     y = np.arange(60) % 2
     with pytest.warns(DistforestWarning, match="DF012"):

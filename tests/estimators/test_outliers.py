@@ -198,7 +198,7 @@ def test_few_pairs_are_asked_for_and_rows_that_a_tree_has_not_drawn_cost_nothing
     assert dear.n_evaluations_ < len(IDS) * (len(IDS) - 1) / 2
 
 
-def test_a_budget_is_kept_and_told() -> None:
+def test_a_budget_is_kept_and_reported() -> None:
     function = Counted(DISTANCES)
     lazy = Lazy(function, kind="distance", budget=150)
     forest = SimForestOutlier(lazy, n_estimators=10, max_samples=16, random_state=0).fit(IDS)

@@ -16,11 +16,11 @@ from sklearn.exceptions import NotFittedError
 from distforest import RFD, TreeRank, load
 from distforest.errors import ArtifactError, DistforestWarning, InputError, SpecError
 from distforest.growth.methods import METHODS
-from distforest.growth.pairs.methods import given_pairs
+from distforest.growth.pairs.pair_methods import given_pairs
 from distforest.growth.pairs.sampling import GivenPairs
 from distforest.growth.problem import Data
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.preview import preview
-from distforest.jobs.staging import stage_inputs
 from distforest.sources.files.ingest import ingest
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.truth import Truth, TruthKind
@@ -176,7 +176,7 @@ def test_the_score_out_of_bag_is_an_honest_estimate() -> None:
     assert known.oob_score_ > 0.95
 
 
-def test_pairs_without_a_tree_are_told() -> None:
+def test_pairs_without_a_tree_are_reported() -> None:
     with pytest.warns(DistforestWarning, match=naming(240, "out-of-bag")):
         small(6, oob_score=True).fit(SMALL, SMALL_Y)
     with pytest.raises(InputError, match=naming("oob_score", "bootstrap=True", "max_samples")):
@@ -380,7 +380,7 @@ def test_links_that_are_numbers_of_words_are_read_only_if_their_order_tells(
 
 
 @pytest.mark.parametrize("estimator", [small(), TreeRank(3, n_pairs=300, random_state=0)])
-def test_pairs_that_are_alike_and_unlike_are_told(estimator: Any) -> None:
+def test_pairs_that_are_alike_and_unlike_are_reported(estimator: Any) -> None:
     """Each pair twice is legal, either way round."""
     twice, either_way = np.concatenate([PAIRS, PAIRS]), np.concatenate([PAIRS, PAIRS[:, ::-1]])
     estimator.fit_pairs(SMALL, twice, np.tile(SIMILAR, 2))

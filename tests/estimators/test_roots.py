@@ -31,14 +31,14 @@ from distforest.errors import DistforestWarning
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
-from distforest.jobs.cluster import Here
-from distforest.jobs.staging import from_data
+from distforest.jobs.cluster import Threads
+from distforest.jobs.input_staging import from_data
 from distforest.jobs.train import Options, fit
 from distforest.sources.row_kinds import Dense
 from distforest.sources.truth import Truth, TruthKind
 from distforest.stores.folder import Folder
+from tests.estimators.caught_warnings import warnings_of
 from tests.estimators.rows import DISTANCES, POINTS
-from tests.estimators.told import told_by
 from tests.messages import naming
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ BOTH = {"distance", "prediction"}
 def test_what_follows_and_why(
     forest: BaseEstimator, rows: Any, truth: Any, equal: set[str], causes: list[tuple[object, ...]]
 ) -> None:
-    [told] = told_by(lambda: forest.fit(rows, truth), "DF012")
+    [told] = warnings_of(lambda: forest.fit(rows, truth), "DF012")
     follows, why = told.removeprefix("DF012 ").split(": ")
     assert {name for name in EQUAL if name in follows} == equal
     for cause, named in zip(why.split("; "), causes, strict=True):
@@ -113,7 +113,7 @@ def test_few_pairs_of_which_a_tree_draws_one_kind() -> None:
         TreeRank(**FEW, min_samples_leaf=1).fit_pairs(POINTS, ONE_ALIKE, TWO)
 
 
-def test_what_pruning_has_taken_is_told() -> None:
+def test_what_pruning_has_taken_is_reported() -> None:
     rng = np.random.default_rng(3)
     rows, labels = rng.normal(size=(60, 1)), rng.integers(0, 2, 60)
     forest = TreeRank(3, n_pairs=200, max_depth=2, leafrank_depth=5, max_features=None, random_state=0)
@@ -124,7 +124,7 @@ def test_what_pruning_has_taken_is_told() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("load_data", [load_iris, load_wine, load_breast_cancer])
-def test_nothing_is_told_of_data_that_can_be_learned(load_data: Any) -> None:
+def test_nothing_is_reported_data_that_can_be_learned(load_data: Any) -> None:
     rows, labels = load_data(return_X_y=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -142,7 +142,7 @@ def test_some_roots_are_legal() -> None:
     assert 5 <= (forest.forest_.table.tree_size == 1).sum() <= 15
 
 
-def test_a_graph_is_not_told_of() -> None:
+def test_a_graph_is_not_reported() -> None:
     SMERF(**FEW).fit(POINTS, Graph(LINKS.astype(float)))
     SMERF(**FEW).fit(POINTS, Labels(HALVES))
     SimForestClassifier(**FEW).fit(LINKS.astype(float), HALVES)
@@ -175,7 +175,7 @@ def _judged(observed: float) -> tuple[np.ndarray, np.ndarray]:
         (SimForestOutlier(kind="distance", **FEW), "contamination"),
     ],
 )
-def test_objects_that_stay_at_the_root_are_told_of(forest: BaseEstimator, cure: str) -> None:
+def test_objects_that_stay_at_the_root_are_reported(forest: BaseEstimator, cure: str) -> None:
     apart, truth = _judged(0.35)
     with pytest.warns(DistforestWarning, match=rf"8\d %.*{cure}"):
         forest.fit(apart, truth)
@@ -192,7 +192,7 @@ def test_forests_in_which_objects_go_on_say_nothing(observed: float, rule: str) 
     assert told == []
 
 
-def test_a_score_out_of_bag_that_is_no_better_than_one_answer_is_told_of() -> None:
+def test_a_score_out_of_bag_that_is_no_better_than_one_answer_is_reported() -> None:
     noise, truth = np.random.default_rng(0).normal(size=(60, 60)), np.repeat([0, 0, 1], 20)
     noise += noise.T
     np.fill_diagonal(noise, 9.0)
@@ -205,7 +205,9 @@ def test_a_score_out_of_bag_that_is_no_better_than_one_answer_is_told_of() -> No
 @pytest.mark.slow
 def test_jobs_and_workers_tell_of_objects_that_stay(tmp_path: Path) -> None:
     apart, truth = _judged(0.35)
-    data = Data(Dense.of(apart.shape, "distance"), -(apart**2) / 2, Truth(TruthKind.LABELS, truth, ("0", "1", "2")))
+    data = Data(
+        Dense.from_shape(apart.shape, "distance"), -(apart**2) / 2, Truth(TruthKind.LABELS, truth, ("0", "1", "2"))
+    )
     job = Folder(str(tmp_path / "job"))
     inputs = from_data(
         data,
@@ -214,6 +216,6 @@ def test_jobs_and_workers_tell_of_objects_that_stay(tmp_path: Path) -> None:
         0,
         job.address,
     )
-    done = fit(inputs, str(tmp_path / "forest.zarr"), job, Here(1), Options())
+    done = fit(inputs, str(tmp_path / "forest.zarr"), job, Threads(1), Options())
     [told] = done.warnings
     assert re.search(r"8\d %.*on_missing other than 'stop'", told)

@@ -23,8 +23,8 @@ from distforest import (
     URerF,
 )
 from distforest.errors import DistforestWarning, InputError
-from distforest.sources.row_order import told_of_order, told_of_row_order
-from tests.estimators.told import told_by
+from distforest.sources.row_order import warning_about_order, warning_about_row_order
+from tests.estimators.caught_warnings import warnings_of
 from tests.messages import naming
 
 X = load_iris(as_frame=True).data.set_axis(list("abcd"), axis=1)
@@ -54,42 +54,44 @@ def differences(y: pd.Series) -> np.ndarray:
     return np.abs(values[:, None] - values)
 
 
-def told_of_rows(call: Any) -> list[str]:
+def warnings_of_rows(call: Any) -> list[str]:
     """The warnings about the order of rows."""
-    return told_by(call, "DF005", "row 0 of ", ".to_numpy()")
+    return warnings_of(call, "DF005", "row 0 of ", ".to_numpy()")
 
 
 @pytest.mark.parametrize("name", FITS)
-def test_rows_of_y_and_weights_in_another_order_are_told(name: str) -> None:
+def test_rows_of_y_and_weights_in_another_order_are_reported(name: str) -> None:
     weights = pd.Series(np.ones(len(X)), index=TURNED.index)
-    for what, message in zip(("y", "sample_weight"), told_of_rows(lambda: FITS[name](TURNED, weights)), strict=True):
+    for what, message in zip(
+        ("y", "sample_weight"), warnings_of_rows(lambda: FITS[name](TURNED, weights)), strict=True
+    ):
         named = ("row 0 of X", " 0 ", f"of {what} 149", f"{what}.loc[X.index]", f"{what}.to_numpy()")
         assert re.search(naming(*named), message)
-    assert told_of_rows(lambda: FITS[name](TURNED.loc[X.index], weights.loc[X.index])) == []
-    assert told_of_rows(lambda: FITS[name](Y, None)) == []
+    assert warnings_of_rows(lambda: FITS[name](TURNED.loc[X.index], weights.loc[X.index])) == []
+    assert warnings_of_rows(lambda: FITS[name](Y, None)) == []
 
 
 @pytest.mark.parametrize("name", OF_WEIGHTS)
 def test_weights_alone_are_told_too(name: str) -> None:
     weights = pd.Series(np.ones(len(X)), index=TURNED.index)
-    assert len(told_of_rows(lambda: OF_WEIGHTS[name](weights))) == 1
-    assert told_of_rows(lambda: OF_WEIGHTS[name](weights.to_numpy())) == []
+    assert len(warnings_of_rows(lambda: OF_WEIGHTS[name](weights))) == 1
+    assert warnings_of_rows(lambda: OF_WEIGHTS[name](weights.to_numpy())) == []
 
 
 @pytest.mark.parametrize("of", ["pairs", "similar"])
-def test_what_is_known_of_pairs_in_another_order_than_these_is_told(of: str) -> None:
+def test_what_is_known_of_pairs_in_another_order_than_these_is_reported(of: str) -> None:
     pairs, similar = pd.DataFrame(PAIRS), pd.Series(SIMILAR)
     weights = pd.Series(np.ones(len(PAIRS)), index=pairs.index[::-1])
     given: tuple[Any, Any] = (pairs, similar) if of == "pairs" else (PAIRS, similar)
     fit = RFD(**FEW).fit_pairs
-    [warning] = told_of_rows(lambda: fit(X, *given, pair_weight=weights))
+    [warning] = warnings_of_rows(lambda: fit(X, *given, pair_weight=weights))
     assert re.search(naming(f"row 0 of {of}", " 0 ", "of pair_weight 19"), warning)
-    assert told_of_rows(lambda: fit(X, *given, pair_weight=weights.loc[similar.index])) == []
-    [warning] = told_of_rows(lambda: fit(X, pairs, similar[::-1]))
+    assert warnings_of_rows(lambda: fit(X, *given, pair_weight=weights.loc[similar.index])) == []
+    [warning] = warnings_of_rows(lambda: fit(X, pairs, similar[::-1]))
     assert re.search(naming("row 0 of pairs", " 0 ", "of similar 19"), warning)
 
 
-def test_columns_of_distances_in_another_order_than_its_rows_are_told() -> None:
+def test_columns_of_distances_in_another_order_than_its_rows_are_reported() -> None:
     named = [f"flower {i}" for i in range(len(X))]
     Z = pd.DataFrame(differences(Y), index=named, columns=named[::-1])
     with pytest.warns(
@@ -113,14 +115,14 @@ def test_columns_of_distances_in_another_order_than_its_rows_are_told() -> None:
 )
 def test_names_that_do_not_contradict_are_no_matter(own: list[Any], other: list[Any]) -> None:
     frame = pd.DataFrame({"x": np.zeros(len(own))}, index=own)
-    assert told_of_row_order(frame, pd.Series(np.zeros(len(other)), index=other), "y") == ""
-    assert told_of_row_order(frame.to_numpy(), pd.Series(np.zeros(len(other)), index=other), "y") == ""
-    assert told_of_row_order(frame, [1, 2, 3], "y") == ""
+    assert warning_about_row_order(frame, pd.Series(np.zeros(len(other)), index=other), "y") == ""
+    assert warning_about_row_order(frame.to_numpy(), pd.Series(np.zeros(len(other)), index=other), "y") == ""
+    assert warning_about_row_order(frame, [1, 2, 3], "y") == ""
 
 
 def test_more_rows_of_the_same_names_are_told_as_such() -> None:
     twice = pd.concat([Y, Y])
-    assert told_of_row_order(X, twice, "y") == ""
+    assert warning_about_row_order(X, twice, "y") == ""
     with pytest.raises(InputError, match=naming(150, 300)):
         SMERF(**FEW).fit(X, Labels(twice))
 
@@ -153,12 +155,12 @@ def test_labels_of_pandas_have_any_of_its_types(name: str, column: str) -> None:
 
 def test_labels_of_pandas_in_another_order_are_told_whatever_their_type() -> None:
     words = pd.Series(Y.map({0: "a", 1: "b", 2: "c"}), dtype="category")
-    assert len(told_of_rows(lambda: SMERF(**FEW).fit(X, words[::-1]))) == 1
-    assert len(told_of_rows(lambda: SMERF(**FEW).fit(X, Labels(words[::-1])))) == 1
-    assert told_of_rows(lambda: SMERF(**FEW).fit(X, words)) == []
+    assert len(warnings_of_rows(lambda: SMERF(**FEW).fit(X, words[::-1]))) == 1
+    assert len(warnings_of_rows(lambda: SMERF(**FEW).fit(X, Labels(words[::-1])))) == 1
+    assert warnings_of_rows(lambda: SMERF(**FEW).fit(X, words)) == []
 
 
-def test_columns_that_a_csv_names_by_words_are_told_beside_rows_that_it_numbers() -> None:
+def test_columns_that_a_csv_names_by_words_are_reported_beside_rows_that_it_numbers() -> None:
     numbers = np.arange(1001, 1001 + len(X))
     written = pd.DataFrame(differences(Y), index=numbers, columns=numbers[::-1]).to_csv()
     Z = pd.read_csv(io.StringIO(written), index_col=0)
@@ -168,23 +170,23 @@ def test_columns_that_a_csv_names_by_words_are_told_beside_rows_that_it_numbers(
         SMERF(**FEW).fit(X, Z)
     mended = Z.loc[Z.columns.astype(int)]
     assert mended.index.astype(str).tolist() == mended.columns.tolist()
-    assert told_of_order(mended, "y") == ""
+    assert warning_about_order(mended, "y") == ""
 
 
 @pytest.mark.parametrize("dtype", ["int64", "uint8", "object"])
-def test_rows_named_by_words_are_told_beside_the_same_numbers(dtype: str) -> None:
+def test_rows_named_by_words_are_reported_beside_the_same_numbers(dtype: str) -> None:
     numbered = pd.Series(np.zeros(3), index=pd.Index([11, 12, 13], dtype=dtype))
     named = pd.Series(np.arange(3.0), index=["13", "12", "11"])
-    found = told_of_row_order(numbered.to_frame("x"), named, "y")
+    found = warning_about_row_order(numbered.to_frame("x"), named, "y")
     assert re.search(naming("row 0 of X", 11, "of y '13'", "y.loc[X.index.astype(str)]"), found)
     assert named.loc[numbered.index.astype(str)].tolist() == [2.0, 1.0, 0.0]
-    found = told_of_row_order(named.to_frame("x"), numbered, "y")
+    found = warning_about_row_order(named.to_frame("x"), numbered, "y")
     assert re.search(naming("row 0 of X", "'13'", "of y 11", "y.loc[X.index.astype(int)]"), found)
-    assert told_of_row_order(numbered.to_frame("x"), named[::-1], "y") == ""
+    assert warning_about_row_order(numbered.to_frame("x"), named[::-1], "y") == ""
 
 
 @pytest.mark.parametrize("other", [["1", "2", "4"], ["01", "02", "03"], ["1", "1", "2"], [True, False, None]])
 def test_words_that_are_other_names_than_the_numbers_are_no_matter(other: list[Any]) -> None:
     frame = pd.DataFrame({"x": np.zeros(3)}, index=[2, 1, 3])
-    assert told_of_row_order(frame, pd.Series(np.zeros(3), index=pd.Index(other, dtype=object)), "y") == ""
-    assert told_of_order(pd.DataFrame(np.eye(3), index=[2, 1, 3], columns=other), "X") == ""
+    assert warning_about_row_order(frame, pd.Series(np.zeros(3), index=pd.Index(other, dtype=object)), "y") == ""
+    assert warning_about_order(pd.DataFrame(np.eye(3), index=[2, 1, 3], columns=other), "X") == ""

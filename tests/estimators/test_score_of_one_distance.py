@@ -16,7 +16,7 @@ from tests.messages import naming
 FOREST = SMERF(10, random_state=0).fit(X, Labels(Y))
 
 
-def test_rows_of_one_class_are_told() -> None:
+def test_rows_of_one_class_are_reported() -> None:
     with pytest.warns(DistforestWarning, match=naming("score:", 435, "R2")):
         assert FOREST.score(X[50:80], Y[50:80]) == 0.0
     with pytest.warns(DistforestWarning, match=naming("score:", 190)):

@@ -118,7 +118,7 @@ def test_leaves_of_both_are_taken_where_single_links_are_noise() -> None:
     assert forest.training_distance(features[:3], graph).tobytes() == forest.transform(features[:3]).tobytes()
 
 
-def test_scores_that_say_nothing_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_that_say_nothing_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     forest = SMERF(20, random_state=0).fit(X, Distances(Z))
     same = ScoredSides({sides: {"spearman": 0.5} for sides in ("two", "one")}, "spearman", 90)
     monkeypatch.setattr("distforest.estimators.smerf.score_sides", lambda _forest, _truth: same)

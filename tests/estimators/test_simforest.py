@@ -23,8 +23,8 @@ from distforest.forest.leaf_kinds import KeepsCounts
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
-from distforest.jobs.cluster import Here
-from distforest.jobs.staging import from_data
+from distforest.jobs.cluster import Threads
+from distforest.jobs.input_staging import from_data
 from distforest.jobs.train import Options, fit
 from distforest.sources.readings import SIMILARITIES
 from distforest.sources.row_kinds import Dense
@@ -35,8 +35,8 @@ from distforest.stores.folder import Folder
 if TYPE_CHECKING:
     from pathlib import Path
 
+from tests.estimators.caught_warnings import warnings_of
 from tests.estimators.rows import DISTANCES, NAMES, POINTS, TARGETS, X, Y, observed
-from tests.estimators.told import told_by
 from tests.messages import naming
 from tests.reference import naive_missing
 from tests.reference.naive_simforest import with_means
@@ -210,7 +210,7 @@ def test_a_job_reads_a_sparse_matrix(scratch: Path) -> None:
     data = Data(Dense(matrix.shape[0]), matrix, Truth(TruthKind.TARGETS, TARGETS[:, None]))
     params = complete(METHODS["simforest"].parameters, {"n_estimators": 8})
     inputs = from_data(data, "simforest", params, 3, job.address)
-    done = fit(inputs, str(scratch / "out.zarr"), job, Here(), Options(batch=3))
+    done = fit(inputs, str(scratch / "out.zarr"), job, Threads(), Options(batch=3))
     own = SimForestRegressor(n_estimators=8, random_state=3).fit(HOLES, TARGETS)
     assert done.digest == own.digest_ == load(str(scratch / "out.zarr")).digest_
     other = replace(data, matrix=read_sparse(observed(HOLES[::-1]), SIMILARITIES))
@@ -330,7 +330,7 @@ def test_a_forest_of_roots_warns() -> None:
 
 
 @pytest.mark.parametrize("estimator", [SimForestClassifier(n_estimators=3), SimForestOutlier(n_estimators=3)])
-def test_distances_that_are_not_called_so_are_told(estimator: Any) -> None:
+def test_distances_that_are_not_called_so_are_reported(estimator: Any) -> None:
     with pytest.warns(DistforestWarning, match="kind='distance'"):
         clone(estimator).fit(DISTANCES, TARGETS > 0)
     for others in (DISTANCES * (DISTANCES < 1), -DISTANCES, np.where(np.eye(len(DISTANCES)), np.nan, DISTANCES)):
@@ -462,7 +462,7 @@ def test_landmarks_votes_and_pairs_that_are_refused(
         estimator.fit(rows, TARGETS > 0)
 
 
-def test_what_came_later_is_told_where_it_is_asked_for() -> None:
+def test_what_came_later_is_reported_where_it_is_asked_for() -> None:
     plain = SimForestClassifier("linear", n_estimators=3, random_state=0).fit(X, Y)
     assert {"n_landmarks", "voting"}.isdisjoint(plain.forest_.meaning.params)
     assert plain.forest_.meaning.leaf == KeepsCounts()
@@ -477,9 +477,9 @@ def test_a_bare_function_is_refused_with_the_way_to_give_it(kind: type[SimForest
 
 
 @pytest.mark.parametrize("kind", ["similarity", "distance"])
-def test_a_matrix_that_is_stored_in_one_direction_is_told(kind: str) -> None:
+def test_a_matrix_that_is_stored_in_one_direction_is_reported(kind: str) -> None:
     apart = np.linalg.norm(X[:, None] - X, axis=2)
     whole = scipy.sparse.csr_array(apart if kind == "distance" else 1 / (1 + apart))
     forest = SimForestClassifier(kind=kind, n_estimators=3, random_state=0)
-    assert len(told_by(lambda: forest.fit(scipy.sparse.triu(whole), Y), "DF003", "S + S.T")) == 1
-    assert told_by(lambda: forest.fit(whole, Y), "S.T") == []
+    assert len(warnings_of(lambda: forest.fit(scipy.sparse.triu(whole), Y), "DF003", "S + S.T")) == 1
+    assert warnings_of(lambda: forest.fit(whole, Y), "S.T") == []

@@ -115,7 +115,7 @@ def test_a_training_row_is_not_its_own_neighbour() -> None:
         forest.kneighbors(n_neighbors=40)
 
 
-def test_what_was_learned_is_told() -> None:
+def test_what_was_learned_is_reported() -> None:
     noise = np.random.default_rng(2).normal(size=(40, 1))
     forest = SMERF(50, max_features=None, random_state=0).fit(np.hstack([noise, POINTS[:, :1]]), DISTANCES)
     importances = forest.feature_importances_
@@ -169,7 +169,7 @@ def test_score_reads_a_vector_as_it_was_learned() -> None:
 
 def test_score_of_a_sample_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     forest = SMERF(20, random_state=0).fit(POINTS, DISTANCES)
-    monkeypatch.setattr("distforest.sources.truth.MOST_JUDGED_PAIRS", 300)
+    monkeypatch.setattr("distforest.sources.truth.MOST_SCORED_PAIRS", 300)
     left, right = pairs_of_rows(40)
     expected = r2_score(DISTANCES[left, right], forest.distance(POINTS)[left, right])
     assert len(left) == 300

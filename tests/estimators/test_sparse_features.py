@@ -199,7 +199,7 @@ def test_real_tables_and_texts_grow_the_digest_of_the_dense_matrix(table: Any, p
         np.testing.assert_array_equal(own.predict(matrix[::7]), twin.predict(dense[::7]))
 
 
-def test_texts_of_no_word_that_varies_are_told() -> None:
+def test_texts_of_no_word_that_varies_are_reported() -> None:
     with pytest.warns(DistforestWarning, match="features"):
         SMERF(4, random_state=0).fit(scipy.sparse.csr_array((N, 1000)), Labels(np.arange(N) % 2))
 

@@ -138,10 +138,10 @@ def test_the_seed_of_all_cells_is_one() -> None:
 
 
 def test_few_of_many_rows_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grids, "MOST_JUDGED_ROWS", 25)
+    monkeypatch.setattr(grids, "MOST_SCORED_ROWS", 25)
     found = tune(SMERF(10, random_state=0), {"min_samples_split": [2, 9]}, DATA.X, DATA.Z)
     forest = SMERF(10, random_state=0).fit(DATA.X, DATA.Z).forest_
-    assert len(grids.judged_rows(forest.n_training)) == 25
+    assert len(grids.scored_rows(forest.n_training)) == 25
     assert math.isfinite(found.best_score_)
 
 

@@ -472,7 +472,7 @@ def test_scales_and_origins_do_not_change_the_default_recipe() -> None:
     assert np.array_equal(fitted().apply(X), URerF(20, min_samples_split=12, random_state=1).fit(moved).apply(moved))
 
 
-def test_rows_too_few_for_a_cut_are_told() -> None:
+def test_rows_too_few_for_a_cut_are_reported() -> None:
     X = np.random.default_rng(0).normal(size=(40, 3))
     with pytest.warns(DistforestWarning, match=naming(32, "min_samples_split=50")):
         assert (URerF(2, random_state=0).fit(X).proximity() == 1.0).all()

@@ -10,7 +10,7 @@ import pytest
 from numba.core import event
 
 from distforest import SMERF, Lazy, SimForestClassifier, TreeRank, jit, load
-from distforest.jit import COMPILE, compiling_told, kernel
+from distforest.jit import COMPILE, kernel, reporting_compilation
 from tests.estimators.rows import SMALL, SMALL_Y
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def test_a_screen_a_pruning_and_asking_are_told_too(capsys: Any) -> None:
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
-def test_compiling_is_told_once_in_a_block_that_asks(
+def test_compiling_is_reported_once_in_a_block_that_asks(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: Any
 ) -> None:
     monkeypatch.setattr(jit, "COMPILE_PATIENCE", 0.0)
@@ -63,7 +63,7 @@ def test_compiling_is_told_once_in_a_block_that_asks(
         return 3.0 * x
 
     tripled.__module__ = "distforest.growth.tripled"
-    with event.install_listener("numba:compile", jit.Notice(jit._tell_a_person)), compiling_told(words.append):
+    with event.install_listener("numba:compile", jit.Notice(jit._print_to_person)), reporting_compilation(words.append):
         assert kernel(tripled)(2.0) == 6.0
     assert words == [COMPILE]
     assert capsys.readouterr().err == ""

@@ -135,7 +135,7 @@ def test_what_would_make_a_mixture_is_refused(
     assert forest.digest_ == digest
 
 
-def test_as_many_trees_as_there_are_is_told() -> None:
+def test_as_many_trees_as_there_are_is_reported() -> None:
     forest = SMERF(3, random_state=0, warm_start=True).fit(FEATURES, LABELS)
     digest = forest.digest_
     with pytest.warns(DistforestWarning, match=naming("n_estimators=3", "warm_start=True")):

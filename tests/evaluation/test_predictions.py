@@ -19,7 +19,7 @@ from sklearn.metrics import (
 )
 
 from distforest.errors import DistforestWarning, InputError
-from distforest.evaluation.predictions import JudgedPredictions, judge
+from distforest.evaluation.predictions import PredictionScores, score_predictions
 from distforest.sources.arrays import write_array
 from distforest.sources.files.ingest import ingest
 from distforest.sources.files.text_options import TextOptions
@@ -55,7 +55,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_each_measure_stands_beside_that_of_one_answer_for_all_rows(home: Path) -> None:
-    found = {own.name: own.baseline for own in judge("proba.parquet", "ordered.csv", label="kind").measures}
+    found = {own.name: own.baseline for own in score_predictions("proba.parquet", "ordered.csv", label="kind").measures}
     shares = np.unique(TRUE, return_counts=True)[1] / N
     assert found == pytest.approx(
         {
@@ -65,14 +65,14 @@ def test_each_measure_stands_beside_that_of_one_answer_for_all_rows(home: Path) 
             "ROC AUC": 0.5,
         }
     )
-    found = {own.name: own.baseline for own in judge("numbers.csv", "ordered.csv", target="size").measures}
+    found = {own.name: own.baseline for own in score_predictions("numbers.csv", "ordered.csv", target="size").measures}
     assert found == pytest.approx({"R2": 0.0, "RMSE": SIZE.std()})
     out = run("evaluate", "p.csv", "--label", "kind")[1]
     assert f"; baseline {shares.max():.4f}\n" in out
     assert out.splitlines()[-1].startswith("baseline           always '")
 
 
-def values(judged: JudgedPredictions) -> dict[str, float]:
+def values(judged: PredictionScores) -> dict[str, float]:
     return {own.name: own.value for own in judged.measures}
 
 
@@ -90,7 +90,7 @@ def test_labels_are_judged_as_scikit_learn_does(home: Path) -> None:
         ("proba.parquet", "ordered.csv"),
         ("numbered.csv", "ordered.csv"),
     ):
-        found = judge(answer, truth, label="kind")
+        found = score_predictions(answer, truth, label="kind")
         assert values(found) == pytest.approx(known)
         assert found.n_rows == N
         for own in found.measures:
@@ -98,14 +98,14 @@ def test_labels_are_judged_as_scikit_learn_does(home: Path) -> None:
             assert own.high is not None
             assert own.low < own.value < own.high
     for truth in (None, "turned.csv"):
-        found = judge("p.csv", truth, label="kind", n_resamples=0)
+        found = score_predictions("p.csv", truth, label="kind", n_resamples=0)
         assert values(found) == pytest.approx({name: known[name] for name in ("accuracy", "balanced accuracy")})
         assert [own.low for own in found.measures] == [None, None]
 
 
 def test_targets_are_judged_as_scikit_learn_does(home: Path) -> None:
     del home
-    found = judge("numbers.csv", "turned.csv", target="size")
+    found = score_predictions("numbers.csv", "turned.csv", target="size")
     assert values(found) == pytest.approx({"R2": r2_score(SIZE, GUESS), "RMSE": root_mean_squared_error(SIZE, GUESS)})
 
 
@@ -118,10 +118,13 @@ def test_answers_in_zarr_are_judged_by_an_array(kind: str, home: Path) -> None:
     name = "proba" if kind == "proba" else "prediction"
     write_array("a.zarr", name, array.shape, array.dtype, [array], {"classes": CLASSES.tolist()})
     seal_group("a.zarr", {"distforest": {"forest": "0", "answer": kind, "complete": True}})
-    found, known = judge("a.zarr", "truth.zarr/y"), judge("proba.parquet", "ordered.csv", label="kind")
+    found, known = (
+        score_predictions("a.zarr", "truth.zarr/y"),
+        score_predictions("proba.parquet", "ordered.csv", label="kind"),
+    )
     assert found.measures == known.measures[: len(found.measures)]
     assert len(found.measures) == (4 if kind == "proba" else 2)
-    assert judge(f"a.zarr/{name}", "truth.zarr/y").measures == found.measures
+    assert score_predictions(f"a.zarr/{name}", "truth.zarr/y").measures == found.measures
 
 
 def measured_tables() -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -144,23 +147,23 @@ def test_pairs_are_judged_by_their_measured_distances(home: Path) -> None:
         table.to_csv(name, index=False)
     known = truth.set_index("j").loc[:, ["i", "apart"]].reset_index()
     true = answers.merge(known, left_on=["left_name", "right_name"], right_on=["j", "i"])["apart"].to_numpy()
-    rank, r2, rmse = judge("pairs.csv", "once.csv", target="apart", pairs=["i,j"]).measures
+    rank, r2, rmse = score_predictions("pairs.csv", "once.csv", target="apart", pairs=["i,j"]).measures
     assert rank.value == pytest.approx(spearmanr(answers["distance"], true)[0])
     assert r2.value == pytest.approx(r2_score(true, answers["distance"]))
     assert rmse.value == pytest.approx(root_mean_squared_error(true, answers["distance"]))
     assert (rank.low or 1.0) < rank.value < (rank.high or 0.0)
     assert rmse.baseline == pytest.approx(true.std())
-    of_means = judge("pairs.csv", "twice.csv", target="apart", pairs=["i", "j"], n_resamples=0).measures[2]
+    of_means = score_predictions("pairs.csv", "twice.csv", target="apart", pairs=["i", "j"], n_resamples=0).measures[2]
     assert of_means.value == pytest.approx(root_mean_squared_error(true + 1.0, answers["distance"]))
 
 
-def test_pairs_that_were_not_measured_are_left_out_and_told(home: Path) -> None:
+def test_pairs_that_were_not_measured_are_left_out_and_reported(home: Path) -> None:
     answers, truth = measured_tables()
     answers.to_csv("pairs.csv", index=False)
     three = r"'n\d+' and 'n\d+', 'n\d+' and 'n\d+', 'n\d+' and 'n\d+'$"
     truth.iloc[2:].assign(apart=lambda rows: rows["apart"].where(np.arange(len(rows)) > 0)).to_csv("some.csv")
     with pytest.warns(DistforestWarning, match=rf"some.csv: 3 of {len(answers)} .*pairs.csv .*{three}"):
-        found = judge("pairs.csv", "some.csv", target="apart", pairs=["i,j"], n_resamples=0)
+        found = score_predictions("pairs.csv", "some.csv", target="apart", pairs=["i,j"], n_resamples=0)
     assert found.n_rows == len(answers) - 3
 
 
@@ -174,9 +177,9 @@ def test_whole_numbers_are_the_same_names_with_a_point(where: str, home: Path) -
     plain = answers, truth, pd.DataFrame({"name": NAMES, "kind": TRUE})
     for name, table in zip(("pairs.csv", "truth.csv", "kinds.csv"), plain, strict=True):
         table.to_csv(name, index=False)
-    expected = [judge("pairs.csv", "truth.csv", target="apart", pairs=["i,j"]).measures]
-    expected.append(judge("pairs.csv", "kinds.csv", label="kind").measures)
-    expected.append(judge("p.csv", "kinds.csv", label="kind").measures)
+    expected = [score_predictions("pairs.csv", "truth.csv", target="apart", pairs=["i,j"]).measures]
+    expected.append(score_predictions("pairs.csv", "kinds.csv", label="kind").measures)
+    expected.append(score_predictions("p.csv", "kinds.csv", label="kind").measures)
     predicted = pd.read_csv("p.csv").replace(numbers)
     if where == "answers":
         asked, predicted = (table.replace(r"^(\d+)$", r"\1.0", regex=True) for table in (asked, predicted))
@@ -187,9 +190,9 @@ def test_whole_numbers_are_the_same_names_with_a_point(where: str, home: Path) -
         ("pairs.csv", "truth.csv", "kinds.csv", "p.csv"), (asked, known, labels, predicted), strict=True
     ):
         table.to_csv(name, index=False)
-    found = [judge("pairs.csv", "truth.csv", target="apart", pairs=["i,j"]).measures]
-    found.append(judge("pairs.csv", "kinds.csv", label="kind").measures)
-    assert [*found, judge("p.csv", "kinds.csv", label="kind").measures] == expected
+    found = [score_predictions("pairs.csv", "truth.csv", target="apart", pairs=["i,j"]).measures]
+    found.append(score_predictions("pairs.csv", "kinds.csv", label="kind").measures)
+    assert [*found, score_predictions("p.csv", "kinds.csv", label="kind").measures] == expected
 
 
 def test_measured_pairs_must_be_those_of_the_answers(home: Path) -> None:
@@ -198,11 +201,11 @@ def test_measured_pairs_must_be_those_of_the_answers(home: Path) -> None:
     truth.to_csv("measured.csv", index=False)
     truth.assign(i="x").to_csv("others.csv", index=False)
     with pytest.raises(InputError, match=naming("measured.csv", "'i', 'j', 'apart'", "`pairs`")):
-        judge("pairs.csv", "measured.csv", target="apart")
+        score_predictions("pairs.csv", "measured.csv", target="apart")
     with pytest.raises(InputError, match=naming("others.csv", "pairs.csv", "'n", "'x'")):
-        judge("pairs.csv", "others.csv", target="apart", pairs=["i,j"])
+        score_predictions("pairs.csv", "others.csv", target="apart", pairs=["i,j"])
     with pytest.raises(InputError, match=naming("`pairs`", "`target`", "'name,kind'")):
-        judge("numbers.csv", "ordered.csv", target="size", pairs=["name,kind"])
+        score_predictions("numbers.csv", "ordered.csv", target="size", pairs=["name,kind"])
 
 
 @pytest.mark.parametrize("word", ["row", "name"])
@@ -214,7 +217,7 @@ def test_pairs_are_judged_by_the_labels_of_their_points(word: str, home: Path) -
     named = pairs if word == "row" else np.array(NAMES)[pairs]
     table = pd.DataFrame({f"left_{word}": named[:, 0], f"right_{word}": named[:, 1], "distance": distance})
     table.to_csv(home / "pairs.csv", index=False)
-    found = judge("pairs.csv", "ordered.csv" if word == "row" else "turned.csv", label="kind")
+    found = score_predictions("pairs.csv", "ordered.csv" if word == "row" else "turned.csv", label="kind")
     [area] = found.measures
     assert area.value == pytest.approx(roc_auc_score(similar[apart], -distance[apart]))
     assert area.low is not None
@@ -237,7 +240,7 @@ def test_pairs_have_a_threshold_for_each_false_positive_rate(home: Path) -> None
         assert point["fpr"] <= rate < point["fpr"] + 1.5 / (~similar).sum()
     assert run(*asked)[1].count("threshold  ") == 2
     with pytest.raises(InputError, match=naming("`fpr`", "`label`", 0.05)):
-        judge("p.csv", None, label="kind", fpr=[0.05])
+        score_predictions("p.csv", None, label="kind", fpr=[0.05])
 
 
 @pytest.mark.parametrize("words", [("no", "yes"), ("False", "True"), ("-1", "1")])
@@ -252,7 +255,7 @@ def test_pairs_are_judged_by_a_table_that_calls_them_similar(words: tuple[str, s
     asked = {frozenset(pair): far for *pair, far in answers.itertuples(index=False)}
     distance = np.array([asked[frozenset(pair)] for pair in zip(links["i"], links["j"], strict=True)])
     known = {"label": "same", "pairs": ["i,j"]}
-    found = judge("pairs.csv", "links.csv", **known, fpr=[0.1])  # type: ignore[arg-type]
+    found = score_predictions("pairs.csv", "links.csv", **known, fpr=[0.1])  # type: ignore[arg-type]
     [area] = found.measures
     similar = (links["same"] == words[1]).to_numpy()
     assert area.value == pytest.approx(roc_auc_score(similar, -distance))
@@ -262,16 +265,16 @@ def test_pairs_are_judged_by_a_table_that_calls_them_similar(words: tuple[str, s
     assert (distance <= (point.threshold or 0.0))[~similar].mean() == pytest.approx(point.fpr)
     links[:-9].to_csv("some.csv", index=False)
     with pytest.warns(DistforestWarning, match=naming("some.csv", f"4 of {len(answers)}", "'same'")):
-        judge("pairs.csv", "some.csv", **known)  # type: ignore[arg-type]
+        score_predictions("pairs.csv", "some.csv", **known)  # type: ignore[arg-type]
     links.replace(words[1], "unlike").replace(words[0], "alike").to_csv("alike.csv", index=False)
     with pytest.raises(InputError, match=naming("alike.csv", "'alike'", "'unlike'")):
-        judge("pairs.csv", "alike.csv", **known)  # type: ignore[arg-type]
+        score_predictions("pairs.csv", "alike.csv", **known)  # type: ignore[arg-type]
     links.assign(i="x" + links["i"]).to_csv("others.csv", index=False)
     with pytest.raises(InputError, match=naming("others.csv", "pairs.csv", "'same'", "'xn")):
-        judge("pairs.csv", "others.csv", **known)  # type: ignore[arg-type]
+        score_predictions("pairs.csv", "others.csv", **known)  # type: ignore[arg-type]
 
 
-def test_what_does_not_fit_is_refused_or_told(home: Path) -> None:
+def test_what_does_not_fit_is_refused_or_reported(home: Path) -> None:
     pd.DataFrame({"a": [1, 2]}).to_csv("strange.csv", index=False)
     pd.DataFrame({"kind": TRUE[:9]}).to_csv("few.csv", index=False)
     pd.DataFrame({"name": NAMES[1:], "kind": TRUE[1:]}).to_csv("lacking.csv", index=False)
@@ -292,11 +295,11 @@ def test_what_does_not_fit_is_refused_or_told(home: Path) -> None:
         ("p.csv", "ordered.csv", {"label": "kinds"}, ("ordered.csv", "'kinds'", "'kind'")),
     ):
         with pytest.raises(InputError, match=naming(*named)):
-            judge(answer, truth, **columns)
+            score_predictions(answer, truth, **columns)
     some = pd.DataFrame({"name": NAMES, "kind": ["oak", *TRUE[1:]]})
     some.to_csv(home / "oak.csv", index=False)
     with pytest.warns(DistforestWarning, match=naming("oak.csv", "'oak'", "log-loss", "ROC AUC")):
-        found = judge("proba.parquet", "oak.csv", label="kind")
+        found = score_predictions("proba.parquet", "oak.csv", label="kind")
     assert len(found.measures) == 2
 
 
@@ -305,22 +308,25 @@ def test_rows_that_share_a_name_are_paired_by_their_places_if_all_names_agree(ho
     table = pd.DataFrame({"name": names, "kind": TRUE, "prediction": CLASSES[SHARES.argmax(axis=1)]})
     table.drop(columns="kind").to_csv(home / "answers.csv", index=False)
     table.drop(columns="prediction").to_csv(home / "truth.csv", index=False)
-    assert values(judge("answers.csv", "truth.csv", label="kind")) == values(
-        judge("p.csv", "ordered.csv", label="kind")
+    assert values(score_predictions("answers.csv", "truth.csv", label="kind")) == values(
+        score_predictions("p.csv", "ordered.csv", label="kind")
     )
     table.iloc[::-1].to_csv(home / "turned.csv", index=False)
     with pytest.raises(InputError, match=naming("turned.csv", "--id")):
-        judge("answers.csv", "turned.csv", label="kind")
+        score_predictions("answers.csv", "turned.csv", label="kind")
 
 
 def test_a_truth_may_be_written_otherwise(home: Path) -> None:
     frame = pd.DataFrame({"name": NAMES, "size": SIZE})
     frame.to_csv(home / "german.csv", index=False, sep=";", decimal=",", encoding="cp1252")
     text = TextOptions(separator=";", decimal=",", encoding="cp1252")
-    known = judge("numbers.csv", "ordered.csv", target="size", n_resamples=5)
-    assert judge("numbers.csv", "german.csv", target="size", n_resamples=5, text=text).measures == known.measures
+    known = score_predictions("numbers.csv", "ordered.csv", target="size", n_resamples=5)
+    assert (
+        score_predictions("numbers.csv", "german.csv", target="size", n_resamples=5, text=text).measures
+        == known.measures
+    )
     with pytest.raises(InputError, match="`separator`"):
-        judge("numbers.csv", "german.csv", target="size")
+        score_predictions("numbers.csv", "german.csv", target="size")
 
 
 @pytest.mark.parametrize("written", [("true", "false", "True", "False"), ("1", "0", "1.0", "0.0")])
@@ -329,12 +335,12 @@ def test_labels_are_the_same_whoever_has_written_them(written: tuple[str, ...], 
     pd.DataFrame({"name": NAMES, "prediction": np.append(ours[1:], ours[0])}).to_csv(home / "ours.csv", index=False)
     pd.DataFrame({"name": NAMES, "kind": ours}).to_csv(home / "as_we_do.csv", index=False)
     pd.DataFrame({"name": NAMES, "kind": theirs}).to_csv(home / "theirs.csv", index=False)
-    known, found = (judge("ours.csv", f"{name}.csv", label="kind") for name in ("as_we_do", "theirs"))
+    known, found = (score_predictions("ours.csv", f"{name}.csv", label="kind") for name in ("as_we_do", "theirs"))
     assert found.measures == known.measures
     pd.DataFrame({"name": NAMES, "proba_" + written[0]: 0.25, "proba_" + written[1]: 0.75}).to_csv(
         home / "shares.csv", index=False
     )
-    known, found = (judge("shares.csv", f"{name}.csv", label="kind") for name in ("as_we_do", "theirs"))
+    known, found = (score_predictions("shares.csv", f"{name}.csv", label="kind") for name in ("as_we_do", "theirs"))
     assert found.measures == known.measures
 
 
@@ -356,25 +362,25 @@ def test_rows_are_found_by_the_names_beside_an_array(home: Path) -> None:
     del home
     for name in ("ordered", "turned"):
         ingest(f"{name}.csv", f"{name}.zarr", id="name", label="kind")
-    known = values(judge("proba.parquet", "ordered.csv", label="kind", n_resamples=0))
+    known = values(score_predictions("proba.parquet", "ordered.csv", label="kind", n_resamples=0))
     for name in ("ordered", "turned"):
-        assert values(judge("proba.parquet", f"{name}.zarr/y", n_resamples=0)) == pytest.approx(known)
+        assert values(score_predictions("proba.parquet", f"{name}.zarr/y", n_resamples=0)) == pytest.approx(known)
     pd.read_csv("turned.csv").rename(columns={"name": "plant"}).to_csv("called.csv", index=False)
     ingest("called.csv", "called.zarr", id="plant", label="kind")
-    assert values(judge("proba.parquet", "called.zarr/y", n_resamples=0)) != pytest.approx(known)
+    assert values(score_predictions("proba.parquet", "called.zarr/y", n_resamples=0)) != pytest.approx(known)
 
 
 def test_rows_of_a_table_without_the_names_of_the_answers_are_paired_by_their_places(home: Path) -> None:
     del home
     pd.read_csv("ordered.csv").rename(columns={"name": "plant"}).to_csv("called.csv", index=False)
-    known = judge("proba.parquet", "ordered.csv", label="kind", n_resamples=0)
-    assert judge("proba.parquet", "called.csv", label="kind", n_resamples=0).measures == known.measures
+    known = score_predictions("proba.parquet", "ordered.csv", label="kind", n_resamples=0)
+    assert score_predictions("proba.parquet", "called.csv", label="kind", n_resamples=0).measures == known.measures
 
 
 def test_a_title_above_the_truth_is_skipped(home: Path) -> None:
     Path("titled.csv").write_text(f"Plants\n{Path('turned.csv').read_text()}")
-    found = judge("proba.parquet", "titled.csv", label="kind", text=TextOptions(skip_rows=1))
-    assert found.measures == judge("proba.parquet", "turned.csv", label="kind").measures
+    found = score_predictions("proba.parquet", "titled.csv", label="kind", text=TextOptions(skip_rows=1))
+    assert found.measures == score_predictions("proba.parquet", "turned.csv", label="kind").measures
     asked = ["evaluate", "proba.parquet", "titled.csv", "--label", "kind"]
     assert "--skip-rows" in run(*asked)[2]
     assert run(*asked, "--skip-rows", "1")[0] == 0

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from distforest.errors import ArtifactError
 from distforest.forest.category_sets import CategorySets, listed_of, side_of_category
 from distforest.forest.frontier import LEFT, RIGHT
-from distforest.forest.table import NodeTable, route
+from distforest.forest.node_table import NodeTable, route
 from distforest.sources.arrays import ArraySource
 from tests import samples
 from tests.messages import naming
@@ -77,7 +77,7 @@ class ByLevels:
     """A source of which no twin knows, so that its rows are routed level by level."""
 
     def __init__(self, values: np.ndarray) -> None:
-        self.own = ArraySource.of(values)
+        self.own = ArraySource.from_values(values)
         self.shape, self.entries, self.block, self.project = (
             self.own.shape,
             self.own.entries,
@@ -86,7 +86,7 @@ class ByLevels:
         )
 
 
-@pytest.mark.parametrize("kind", [ArraySource.of, ByLevels])
+@pytest.mark.parametrize("kind", [ArraySource.from_values, ByLevels])
 def test_rows_walk_down_by_categories_and_numbers(kind: Callable[..., Any]) -> None:
     table().check(2, (5, 0))
     assert route(table(), kind(ROWS), np.arange(7, dtype=np.int32)).tolist() == [ENDS]
@@ -110,7 +110,10 @@ def test_rows_that_lack_nothing_walk_side_by_side_as_by_levels(seed: int, n_cate
     values, rows = X.astype(np.float32), np.arange(50, dtype=np.int32)
     assert listing.steps is not None
     assert (listing.steps.sets is None) == (not lists)
-    assert route(listing, ArraySource.of(values), rows).tolist() == route(listing, ByLevels(values), rows).tolist()
+    assert (
+        route(listing, ArraySource.from_values(values), rows).tolist()
+        == route(listing, ByLevels(values), rows).tolist()
+    )
 
 
 def of(**changes: Any) -> NodeTable:

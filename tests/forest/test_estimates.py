@@ -33,7 +33,7 @@ def test_estimates_come_back_from_the_provenance(score: Any, rmse: Any, pruning:
     held = given.into({"versions": {"numpy": "2"}, "estimates": {"oob_score": 0.5}})
     assert held["versions"] == {"numpy": "2"}
     assert ("estimates" in held) == (given != Estimates())
-    found = Estimates.of(held)
+    found = Estimates.from_provenance(held)
     assert (found.oob_score, found.oob_rmse) == (score, rmse)
     assert (found.pruning is None) == (pruning is None)
     if found.pruning:
@@ -42,7 +42,7 @@ def test_estimates_come_back_from_the_provenance(score: Any, rmse: Any, pruning:
 
 def test_what_is_no_number_is_not_held() -> None:
     assert Estimates(math.nan, math.inf).into({}) == {}
-    assert Estimates.of({}) == Estimates()
+    assert Estimates.from_provenance({}) == Estimates()
 
 
 GOOD = {"gain": 1, "gains": [0.0, 1.0], "areas": [0.5, 0.75]}
@@ -88,7 +88,7 @@ def test_estimates_are_no_part_of_the_digest(damaged: SealedOf) -> None:
     assert manifest_of(path)["digest"] == before["digest"]
     forest = open_forest(str(path))
     assert forest.digest == before["digest"]
-    found = Estimates.of(forest.provenance)
+    found = Estimates.from_provenance(forest.provenance)
     assert found.oob_score == 1.0
     assert found.pruning is not None
     assert found.pruning.areas.tolist() == GOOD["areas"]

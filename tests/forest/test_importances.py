@@ -10,7 +10,7 @@ import scipy.sparse
 
 from distforest import SMERF, Targets, URerF
 from distforest.errors import DistforestWarning, InputError
-from distforest.forest.table import route
+from distforest.forest.node_table import route
 from tests.messages import naming
 from tests.reference.naive_importances import gain_errors, permutation_importances
 from tests.simulated import radial

@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 
 from distforest import SMERF
 from distforest.forest.lean_table import KeptArray, LeanTable, children_by_levels, same_bits, shortest
-from distforest.forest.table import LEAF, NodeTable, route
+from distforest.forest.node_table import LEAF, NodeTable, route
 from tests import samples
 from tests.forest.sealed.damage import ForestOf
 
@@ -85,7 +85,7 @@ ODD = st.sampled_from([0.0, -0.0, 0.5, 0.1, 1e300, 2.0**-1074, 1.0 + 2.0**-40, -
 def test_any_numbers_come_back_bit_for_bit(pairs: list[tuple[bool, float]], of_nodes: bool) -> None:
     inner: NDArray[np.bool_] = np.array([own for own, _ in pairs], np.bool_)
     array = np.array([value for _, value in pairs], np.float64)
-    kept = KeptArray.of(array, inner) if of_nodes else KeptArray.of(array)
+    kept = KeptArray.from_array(array, inner) if of_nodes else KeptArray.from_array(array)
     found = kept.array(len(array), inner)
     assert found.dtype == array.dtype
     assert same_bits(found, array)
@@ -95,7 +95,7 @@ def test_any_numbers_come_back_bit_for_bit(pairs: list[tuple[bool, float]], of_n
 def test_any_integers_come_back(values: list[int]) -> None:
     array = np.array(values, np.int64)
     assert shortest(array).astype(np.int64).tolist() in (values, values[:1])
-    assert KeptArray.of(array).array(len(array), np.ones(len(array), np.bool_)).tolist() == values
+    assert KeptArray.from_array(array).array(len(array), np.ones(len(array), np.bool_)).tolist() == values
 
 
 def test_children_follow_from_who_has_children() -> None:

@@ -37,7 +37,7 @@ def test_a_row_has_the_bits_of_the_leaf_table(seed: int, weighted: bool, offset:
     expected = np.zeros((samples.N_ROWS,) * 2)
     for tree, nodes in enumerate(forest.leaves.astype(np.int64)):
         expected += forest.leaf_table.between(tree, nodes, nodes)
-    rows, found = KeptDistances.of(forest.leaf_table, forest.leaves), np.zeros_like(expected)
+    rows, found = KeptDistances.allocate(forest.leaf_table, forest.leaves), np.zeros_like(expected)
     assert rows is not None
     for some in (slice(0, 1), slice(1, 9), slice(9, None)):
         assert rows.add(forest.leaves[:, some], found[some])

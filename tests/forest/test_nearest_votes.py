@@ -48,9 +48,9 @@ def test_voters_are_those_of_plain_loops(n_training: int, n: int, n_trees: int, 
     ]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(nearest_votes, "COMPARED_PAIRS", most)
-        found = nearest_members(nodes, training, ArraySource.of(S), rows)
+        found = nearest_members(nodes, training, ArraySource.from_values(S), rows)
     assert found.tolist() == expected
-    assert nearest_members(nodes, LeafIndex.of(training), ArraySource.of(S), rows).tolist() == expected
+    assert nearest_members(nodes, LeafIndex.from_nodes(training), ArraySource.from_values(S), rows).tolist() == expected
 
 
 class Noted:

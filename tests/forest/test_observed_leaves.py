@@ -15,13 +15,13 @@ from distforest.forest import scoring
 from distforest.forest.held_nodes import HeldNodes, OfOneRow
 from distforest.forest.leaves import LeafTable
 from distforest.forest.members import Members
+from distforest.forest.node_table import NodeTable
 from distforest.forest.observed_leaves import (
     ObservedLeafDistances,
     ObservedMembers,
     check_unobserved,
     silent_trees,
 )
-from distforest.forest.table import NodeTable
 from tests.messages import naming
 from tests.reference import naive_observed
 from tests.tries import tries

@@ -66,7 +66,7 @@ def test_an_index_has_each_row_once_in_its_node_of_each_tree(
     _, nodes = sides
     if some_absent:
         nodes = np.where(nodes % 3 == 1, -1, nodes)
-    index = LeafIndex.of(nodes, threads)
+    index = LeafIndex.from_nodes(nodes, threads)
     assert index.order[index.place].tolist() == list(range(index.n_rows))
     for tree, own in enumerate(nodes):
         start = index.start[index.first[tree] : index.first[tree + 1]]
@@ -90,7 +90,7 @@ def test_proximities_count_the_trees_in_which_two_rows_end_together(
         found = proximities.proximity(left, right, threads)
     assert found.tobytes() == brute(left, right).tobytes()
     assert found.tobytes() == proximities.proximity(right, left).T.copy().tobytes()
-    assert found.tobytes() == proximities.proximity(left, LeafIndex.of(right)).tobytes()
+    assert found.tobytes() == proximities.proximity(left, LeafIndex.from_nodes(right)).tobytes()
     own = proximities.proximity(right, right)
     assert own.tobytes() == own.T.copy().tobytes()
     assert (np.diagonal(own) == 1.0).all()
@@ -177,7 +177,7 @@ def test_a_row_is_not_its_own_neighbour(sides: tuple[Int32s, Int32s], n_neighbor
     expected, order = best(brute(nodes, nodes), n_neighbors, True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(leaf_index, "BLOCK_QUERIES", block)
-        found, indices = proximities.nearest(nodes, LeafIndex.of(nodes), n_neighbors, True)
+        found, indices = proximities.nearest(nodes, LeafIndex.from_nodes(nodes), n_neighbors, True)
     assert indices.tolist() == order.tolist()
     assert found.tobytes() == expected.tobytes()
 
@@ -258,7 +258,7 @@ def test_a_row_out_of_bag_is_as_near_to_itself_as_can_be(forest_of: ForestOf) ->
 
 def test_both_sides_are_routed_through_one_forest() -> None:
     two, three = np.zeros((2, 4), np.int32), np.zeros((3, 4), np.int32)
-    for right in (three, LeafIndex.of(three)):
+    for right in (three, LeafIndex.from_nodes(three)):
         for ask in (proximities.proximity, proximities.sparse_proximity):
             with pytest.raises(InputError, match=naming("forest", 2, "3 trees")):
                 ask(two, right)

@@ -33,7 +33,7 @@ VOTES = KeepsVotes("mean")
     ],
 )
 def test_more_than_half_are_too_many(n_roots: int, n_trees: int, n_rows: int, named: tuple | None) -> None:
-    told = Roots(n_roots, n_trees, n_rows, VOTES).told()
+    told = Roots(n_roots, n_trees, n_rows, VOTES).warning()
     assert bool(told) == (named is not None)
     assert re.match(naming(*named or ()), told)
 
@@ -52,7 +52,7 @@ def test_chance_alone_leaves_fewer_than_half() -> None:
 
 def test_each_kind_of_leaf_table_has_its_words() -> None:
     assert set(FOLLOWS) == {*LEAF_KINDS, "nearest"}
-    assert Roots(3, 3, 9, KeepsCounts(nearest=True)).told() != Roots(3, 3, 9, KeepsCounts()).told()
+    assert Roots(3, 3, 9, KeepsCounts(nearest=True)).warning() != Roots(3, 3, 9, KeepsCounts()).warning()
 
 
 def test_a_sealed_forest_knows_its_roots(tmp_path: Path) -> None:
@@ -60,6 +60,6 @@ def test_a_sealed_forest_knows_its_roots(tmp_path: Path) -> None:
     with pytest.warns(DistforestWarning, match=naming("of 9 trees", "max_samples")):
         forest = SMERF(9, max_samples=0.4, bootstrap=True, random_state=0).fit(rows, (rows[:, 0] == 3).astype(int))
     forest.save(tmp_path / "f.zarr")
-    sealed = Roots.of_manifest(str(tmp_path / "f.zarr"), read_manifest(str(tmp_path / "f.zarr")))
-    assert sealed == Roots.of_forest(open_forest(str(tmp_path / "f.zarr"))) == Roots.of_forest(forest.forest_)
+    sealed = Roots.from_manifest(str(tmp_path / "f.zarr"), read_manifest(str(tmp_path / "f.zarr")))
+    assert sealed == Roots.from_forest(open_forest(str(tmp_path / "f.zarr"))) == Roots.from_forest(forest.forest_)
     assert sealed.n_roots == int((forest.forest_.table.tree_size == 1).sum())

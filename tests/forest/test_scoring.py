@@ -34,7 +34,7 @@ def nodes_of(forest: Forest, case: str, n_rows: int = 9) -> np.ndarray:
     return scoring.apply(forest, forest.source(samples.queries(case, n_rows)))
 
 
-def says_shared(forest: Forest) -> Forest:
+def uses_proximity(forest: Forest) -> Forest:
     """The same trees, whose leaves say nothing but which rows lie in them."""
     return replace(forest, leaf_table=PathLengths(forest.table))
 
@@ -56,7 +56,7 @@ def test_distances_are_means_over_the_trees_of_distances_of_leaves(case: str, fo
 
 def test_distances_need_nodes_of_one_forest(forest_of: ForestOf) -> None:
     two, three = np.zeros((2, 4), np.int32), np.zeros((3, 4), np.int32)
-    for forest in (forest_of("labels"), says_shared(forest_of("labels"))):
+    for forest in (forest_of("labels"), uses_proximity(forest_of("labels"))):
         with pytest.raises(InputError, match=naming("forest", 2, "3 trees")):
             scoring.distance(forest, two, three)
 
@@ -172,7 +172,7 @@ def test_a_few_rows_have_the_bits_of_many(
     nodes, others = nodes_of(forest, own), forest.leaves[:, ::3]
     monkeypatch.setattr(held_nodes, "NODES_AT_ONCE", at_once)
     monkeypatch.setattr(scoring, "NODES_AT_ONCE", at_once)
-    monkeypatch.setattr(held_nodes.HeldNodes.of.__func__, "__defaults__", (listed,))
+    monkeypatch.setattr(held_nodes.HeldNodes.from_nodes.__func__, "__defaults__", (listed,))
     answers = []
     for few in (0, 100):
         monkeypatch.setattr(scoring, "ROWS_ONE_BY_ONE", few)
@@ -218,7 +218,7 @@ def test_the_least_of_a_row_are_kept_in_any_blocks(near: list[float], n_kept: in
 def test_where_rows_are_apart_if_they_share_no_leaf_distances_are_1_minus_proximities(
     case: str, self_rows: bool, forest_of: ForestOf
 ) -> None:
-    forest = says_shared(forest_of(case))
+    forest = uses_proximity(forest_of(case))
     left = forest.leaves if self_rows else nodes_of(forest, case)
     whole = scoring.distance(forest, left, forest.leaves)
     assert whole.tobytes() == (1.0 - proximity(left, forest.leaves)).tobytes()
@@ -235,7 +235,7 @@ def test_where_rows_are_apart_if_they_share_no_leaf_distances_are_1_minus_proxim
 
 @pytest.mark.parametrize(("n_neighbors", "self_rows"), [(0, False), (37, False), (36, True), (-1, True)])
 def test_more_neighbours_than_rows_are_refused(n_neighbors: int, self_rows: bool, forest_of: ForestOf) -> None:
-    for forest in (forest_of("labels"), says_shared(forest_of("labels"))):
+    for forest in (forest_of("labels"), uses_proximity(forest_of("labels"))):
         with pytest.raises(InputError, match=naming("n_neighbors", f"1..{36 - self_rows} ", "36 rows", n_neighbors)):
             scoring.kneighbors(forest, forest.leaves, forest.leaves, n_neighbors, self_rows)
 

@@ -16,7 +16,7 @@ from distforest.errors import InputError
 from distforest.forest import standard_errors
 from distforest.forest.scoring import apply
 from distforest.forest.standard_errors import TreeDraws, tree_distances
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.sources.arrays import open_array, write_array
@@ -85,7 +85,7 @@ def test_a_forest_tells_them_of_pairs_in_blocks(params: dict[str, Any], monkeypa
 def test_rows_of_weight_0_are_absent() -> None:
     weights = np.arange(40) % 4 > 0
     one = SMERF(30, random_state=0).fit(DATA.X, DATA.Z, sample_weight=weights)
-    draws = TreeDraws.of(one.forest_)
+    draws = TreeDraws.from_forest(one.forest_)
     assert draws.counts.shape == (30, 30)
     assert np.isfinite(one.pair_distance(DATA.X[:5], DATA.X[5:10], return_std=True)[1]).all()
 
@@ -106,7 +106,7 @@ def test_a_scoring_job_writes_them_beside_the_distances(sealed_of: Callable[[str
     write_array(f"{tmp_path}/in.zarr", "X", rows.shape, rows.dtype, [rows])
     write_array(f"{tmp_path}/in.zarr", "pairs", pairs.shape, pairs.dtype, [pairs])
     question = Question(str(sealed), f"{tmp_path}/in.zarr/X", "standard_error", pairs=f"{tmp_path}/in.zarr/pairs")
-    score(question, f"{tmp_path}/out.zarr", Here(1))
+    score(question, f"{tmp_path}/out.zarr", Threads(1))
     forest: Any = load(sealed)
     distances, errors = forest.pair_distance(rows[pairs[:, 0]], rows[pairs[:, 1]], return_std=True)
     assert open_array(f"{tmp_path}/out.zarr/distance")[...] == pytest.approx(distances, rel=1e-6)

@@ -29,7 +29,7 @@ def test_distances_are_those_of_the_definition(kind: str) -> None:
     truth, params = KINDS[kind]
     forest = SMERF(**{"n_estimators": 6, "random_state": 0, **params}).fit(DATA.X, truth).forest_
     left, right = (side.ravel() for side in np.indices((30, 30)))
-    true = Truth.of(truth).distances(left, right).reshape(30, 30)
+    true = Truth.from_given(truth).distances(left, right).reshape(30, 30)
     own = EarlyStop(int(params.get("min_samples_split", 2)))
     stops = [own, EarlyStop(5), EarlyStop(9), EarlyStop(2, 1), EarlyStop(6, 3), EarlyStop(99)]
     estimates, counts = stopped_distances(forest, np.arange(30), stops)

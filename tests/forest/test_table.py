@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from distforest.errors import ArtifactError
 from distforest.forest.block_walks import BLOCK_ROWS
 from distforest.forest.forest import NODE_ARRAYS
-from distforest.forest.table import NodeTable, route, route_levels
+from distforest.forest.node_table import NodeTable, route, route_levels
 from distforest.sources.arrays import ArraySource
 from distforest.sources.kernels import KernelSource
 from distforest.sources.sparse_features import read_sparse_features
@@ -94,7 +94,7 @@ def matrix(n_rows: int, n_columns: int, data: st.DataObject) -> np.ndarray:
 def test_routes_are_the_reference_and_the_generic_twin(table: NodeTable, data: st.DataObject, n_rows: int) -> None:
     table.check(3)
     X = matrix(max(n_rows, 1), 3, data)
-    source = ArraySource.of(X)
+    source = ArraySource.from_values(X)
     rows = np.array(data.draw(st.lists(st.integers(0, len(X) - 1), max_size=6)), np.int32)
     expected = [naive.route(tree, X[rows]).tolist() for tree in trees_to_route(table)]
     everything = np.ones((table.n_trees, len(rows)), np.bool_)
@@ -120,8 +120,8 @@ def test_rows_that_lack_nothing_walk_as_the_reference(
     wanted = rng.random((table.n_trees, len(rows))) < data.draw(st.sampled_from([0.1, 0.6, 1.0]))
     expected = np.array([naive.route(tree, X[rows]) for tree in trees_to_route(table)]).reshape(wanted.shape)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("distforest.forest.table.block_rows", lambda n_columns: max(1, cells // n_columns))
-        found = route(table, ArraySource.of(X, is_complete=True), rows, wanted)
+        patch.setattr("distforest.forest.node_table.block_rows", lambda n_columns: max(1, cells // n_columns))
+        found = route(table, ArraySource.from_values(X, is_complete=True), rows, wanted)
     assert found.tolist() == np.where(wanted, expected, -1).tolist()
 
 
@@ -170,7 +170,7 @@ def test_missing_values_stop_a_row_at_an_inner_node() -> None:
     )
     nan = np.nan
     X = np.array([[nan, 0, 0], [1, nan, nan], [-1, nan, 0], [-1, 0, nan], [0, 3, 2], [-1, 4, 2]], np.float32)
-    source, rows = ArraySource.of(X), np.arange(6, dtype=np.int32)
+    source, rows = ArraySource.from_values(X), np.arange(6, dtype=np.int32)
     expected = [[0, 2, 1, 1, 3, 4]]
     assert route(table, source, rows).tolist() == expected
     assert by_levels(table, source, rows, np.ones((1, 6), np.bool_)).tolist() == expected
@@ -181,7 +181,7 @@ def test_tables_are_joined_tree_after_tree(forest_of: Callable[[str], Any]) -> N
     both = NodeTable.joined([one, two, one])
     both.check(samples.N_COLUMNS)
     X = samples.features(20, seed=5)
-    source, rows = ArraySource.of(X), np.arange(20, dtype=np.int32)
+    source, rows = ArraySource.from_values(X), np.arange(20, dtype=np.int32)
     parts = [route(table, source, rows).tolist() for table in (one, two, one)]
     assert route(both, source, rows).tolist() == [ends for part in parts for ends in part]
     assert both.n_trees == 2 * one.n_trees + two.n_trees
@@ -285,7 +285,7 @@ def test_a_table_that_cannot_be_walked_is_refused_by_the_name_of_the_array(
 WRAPPED = """
 import numpy as np
 from distforest.errors import ArtifactError
-from distforest.forest.table import NodeTable
+from distforest.forest.node_table import NodeTable
 sizes = np.array([2**62, 2**62, 2**62, 2**62 + 3])  # 3 modulo 2^64
 leaf, ints, floats = np.full(3, -1, np.int32), np.zeros(3, np.int32), np.zeros(3)
 table = NodeTable(sizes, leaf, leaf, floats, ints, ints[:0], floats[:0], floats, np.ones(3, np.int64))

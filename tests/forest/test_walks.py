@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distforest.forest import table as node_tables
+from distforest.forest import node_table as node_tables
 from distforest.forest import walks
 from distforest.forest.category_sets import CategorySets
 from distforest.forest.missing import ALL_OBSERVED
-from distforest.forest.table import NodeTable, route, route_levels
+from distforest.forest.node_table import NodeTable, route, route_levels
 from distforest.forest.walks import (
     FETCHED_NUMBERS,
     FEWEST_FOR_TOPS,
@@ -140,7 +140,7 @@ def test_rows_end_where_they_do_level_by_level(
     X = np.column_stack([rng.integers(0, N_CATEGORIES + 2, n), rng.choice([-2.0, -1.0, 0.0, 0.5, 3e38], n)])
     X[rng.random(X.shape) < lacking] = np.nan
     rows, wanted = rng.permutation(n).astype(np.int32), rng.random((table.n_trees, n)) < share
-    source, expected = ArraySource.of(X.astype(np.float32)), np.full(wanted.shape, -1, np.int32)
+    source, expected = ArraySource.from_values(X.astype(np.float32)), np.full(wanted.shape, -1, np.int32)
     route_levels(table, source, rows, wanted, expected)
     with pytest.MonkeyPatch.context() as patch:
         cost = 0.0 if with_tops else 100.0
@@ -165,7 +165,7 @@ def test_rows_end_where_they_do_level_by_level_if_nodes_are_prefetched() -> None
     assert len(table.steps.nodes) > FETCHED_NUMBERS
     X = np.random.default_rng(0).normal(size=(500, 2)).astype(np.float32)
     rows, expected = np.arange(500, dtype=np.int32), np.full((2, 500), -1, np.int32)
-    source = ArraySource.of(X, is_complete=True)
+    source = ArraySource.from_values(X, is_complete=True)
     route_levels(table, source, rows, np.ones((2, 500), np.bool_), expected)
     assert route(table, source, rows).tolist() == expected.tolist()
 

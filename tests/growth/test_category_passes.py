@@ -56,7 +56,7 @@ def data_of(
     most = int(np.argmax(n_categories))
     told = X[:, 0] + rng.normal(size=n_categories[most])[X[:, most].astype(int)] + rng.normal(size=n_rows) / 2.0
     X[rng.random(X.shape) < holes] = np.nan
-    own = None if weights is None else SampleWeights.of(weights, Draws(n_rows, replace=True))
+    own = None if weights is None else SampleWeights.from_weights(weights, Draws(n_rows, replace=True))
     rows = Features(len(n_categories), n_categories)
     if kind in {"targets", "embedding"}:
         truth = np.stack([told, rng.normal(size=n_rows)], axis=1)[:, : 1 if kind == "targets" else 2]

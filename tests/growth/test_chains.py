@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from distforest import Lazy
 from distforest.errors import ArtifactError
-from distforest.forest.table import NodeTable, route
+from distforest.forest.node_table import NodeTable, route
 from distforest.growth import grower
 from distforest.growth.chains import ChainGrowth, ChainLinks, link_exemplars
 from distforest.growth.cuts.criteria import Gini
@@ -22,7 +22,7 @@ from distforest.growth.methods import METHODS, problem
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data, Problem
 from distforest.sources.arrays import ArraySource
-from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
+from distforest.sources.lazy.lazy_source import LazySource, Objects, ValueSupplier
 from distforest.sources.row_kinds import Dense, Several
 from distforest.sources.source import offsets
 from distforest.sources.truth import Truth, TruthKind
@@ -205,7 +205,7 @@ def test_new_rows_go_to_the_nearest_exemplar_all_the_way(case: Case, seed: int, 
     table, _ = bound.growth.grow(TREES, weights)
     queries = rng.integers(-2, 3, (12, case.S.shape[1])) / 2.0  # many are equally near
     queries[rng.random(queries.shape) < missing] = np.nan
-    found = route(table, ArraySource.of(queries), np.arange(len(queries), dtype=np.int32))
+    found = route(table, ArraySource.from_values(queries), np.arange(len(queries), dtype=np.int32))
     for own, root in zip(found, case.roots(weights), strict=True):
         assert own.tolist() == [nested.end_of(root, row).own for row in queries]
 
@@ -383,7 +383,7 @@ def test_a_row_that_lacks_one_similarity_ends_at_the_head_of_the_chain() -> None
         row = np.zeros((1, 4))
         row[0, three[0]] = 1.0
         row[0, column] = np.nan
-        end = route(table, ArraySource.of(row), np.zeros(1, np.int32))[0, 0]
+        end = route(table, ArraySource.from_values(row), np.zeros(1, np.int32))[0, 0]
         assert (end == 0) == (column in three)
 
 
@@ -409,7 +409,7 @@ def test_growth_asks_for_the_similarities_of_rows_to_the_exemplars_of_their_node
     case = replace(case, S=np.where(np.tri(n, dtype=bool), lower, lower.T), measures=[(1.0, "similarity")])
     bound, asked = case.problem(), Asked(case.S)
     lazy = Lazy(asked)
-    source = LazySource(lazy, Objects.of(np.arange(n)), ValueSupplier.here(lazy))
+    source = LazySource(lazy, Objects.from_columns(np.arange(n)), ValueSupplier.here(lazy))
     weights = case.weights(bound)
     assert isinstance(bound.growth, ChainGrowth)
     limits = replace(bound.growth.limits, min_samples_split=case.rules.min_samples_split)  # as over lazy similarities

@@ -48,7 +48,7 @@ def data_of(
     if weighted:
         given = rng.integers(0, 4, n_rows).astype(float)
         given[0] = 1.0
-        weights = SampleWeights.of(given, Draws(n_rows, replace=True), OF_DISTANCES)
+        weights = SampleWeights.from_weights(given, Draws(n_rows, replace=True), OF_DISTANCES)
     kinds = (0, n_categories, 0, 0) if n_categories else ()
     largest = float(np.abs(z).max())
     rows = Features(N_COLUMNS, kinds)

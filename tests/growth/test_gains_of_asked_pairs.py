@@ -26,7 +26,7 @@ def test_the_gain_of_a_cut_has_the_mean_and_the_variance_that_are_derived(share:
 
     def gain(known: np.ndarray) -> float:
         seen = np.where(known, z, np.float32(np.nan))
-        return float(ObservedDistance.of(seen, float(z.max())).cut(frontier, values, 1).gain[0])
+        return float(ObservedDistance.from_distances(seen, float(z.max())).cut(frontier, values, 1).gain[0])
 
     gains, numbers = [], np.random.default_rng(1)
     for _ in range(200):  # a small node of many rows: each of its pairs is observed or not, whatever the others are

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.forest.frontier import Frontier
-from distforest.forest.table import NodeTable, route
+from distforest.forest.node_table import NodeTable, route
 from distforest.growth import grower
 from distforest.growth.cuts import mean_distance
 from distforest.growth.cuts.criteria import Gini, Variance
 from distforest.growth.cuts.mean_distance import MeanDistance
 from distforest.growth.cuts.search import Limits, project_and_cut
-from distforest.growth.draws.columns import Axis
+from distforest.growth.draws.column_draws import Axis
 from distforest.growth.grower import Growth
 from distforest.sources.arrays import ArraySource
 from tests import samples
@@ -49,7 +49,7 @@ def assert_trees(growth: Growth, pairs: naive.Pairs, X: np.ndarray, in_bag: np.n
     draw: Any = growth.draw
     limits = growth.limits
     own = naive.Limits(draw.width, limits.min_samples_split, limits.min_samples_leaf, limits.max_depth)
-    source = ArraySource.of(X)
+    source = ArraySource.from_values(X)
     routed = route(table, source, np.arange(len(X), dtype=np.int32))
     table.check(X.shape[1])
     assert table.n_trees == len(trees)
@@ -82,7 +82,7 @@ def tasks(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def growth_of(task: dict[str, Any], criterion: Criterion) -> Growth:
-    return Growth(ArraySource.of(task["X"]), criterion=criterion, search=project_and_cut, **task["growing"])
+    return Growth(ArraySource.from_values(task["X"]), criterion=criterion, search=project_and_cut, **task["growing"])
 
 
 @FREE
@@ -101,7 +101,7 @@ def test_trees_of_targets_and_embeddings(task: dict[str, Any], data: st.DataObje
     n = len(task["X"])
     one = st.lists(st.sampled_from([-3.0, 0.0, 0.5, 1.0, 8.0]), min_size=q, max_size=q)
     Y = np.array(data.draw(st.lists(one, min_size=n, max_size=n)))
-    growth = growth_of(task, Variance.of(Y, factor))
+    growth = growth_of(task, Variance.from_vectors(Y, factor))
     assert_trees(growth, naive.embedding_pairs(Y, factor), task["X"], task["in_bag"], task["trees"])
 
 
@@ -111,7 +111,7 @@ def test_trees_of_targets_and_embeddings(task: dict[str, Any], data: st.DataObje
 def test_trees_of_distances(task: dict[str, Any], seed: int, rounded: bool, near: int) -> None:
     z = samples.distances(len(task["X"]), seed)
     z = np.round(z) if rounded else z
-    criterion, pairs = MeanDistance.of(z, float(z.max())), naive.Distances(z, float(z.max()))
+    criterion, pairs = MeanDistance.from_distances(z, float(z.max())), naive.Distances(z, float(z.max()))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mean_distance, "NEAR_CELLS", near)  # 0: blocks are packed however small the matrix is
         assert_trees(growth_of(task, criterion), pairs, task["X"], task["in_bag"], task["trees"])
@@ -122,7 +122,7 @@ def test_trees_of_distances(task: dict[str, Any], seed: int, rounded: bool, near
 @given(tasks(), st.data())
 def test_trees_of_a_batch_do_not_know_of_each_other(task: dict[str, Any], data: st.DataObject) -> None:
     z = samples.distances(len(task["X"]))
-    growth = growth_of(task, MeanDistance.of(z, float(z.max())))
+    growth = growth_of(task, MeanDistance.from_distances(z, float(z.max())))
     together, leaves = growth.grow(task["trees"], task["in_bag"])
     order = data.draw(st.permutations(range(len(task["trees"]))))
     other, other_leaves = growth.grow(task["trees"][order], task["in_bag"][order])
@@ -188,12 +188,12 @@ def test_limits_are_read_as_weights_and_depths() -> None:
 def test_a_row_with_a_missing_value_stays_at_its_inner_node() -> None:
     X = np.array([[0.0], [1.0], [np.nan], [np.nan]], np.float32)
     growth = Growth(
-        ArraySource.of(X), Axis(1, 1), Gini(np.array([0, 1, 0, 1], np.int32), 2), Limits(), 0, project_and_cut
+        ArraySource.from_values(X), Axis(1, 1), Gini(np.array([0, 1, 0, 1], np.int32), 2), Limits(), 0, project_and_cut
     )
     table, leaves = growth.grow(np.array([0]), np.array([[1, 1, 2, 0]], np.int32))
     assert leaves.tolist() == [[1, 2, 0, -1]]
     assert (table.left.tolist(), table.n_rows.tolist()) == ([1, -1, -1], [4, 1, 1])
-    assert route(table, ArraySource.of(X), np.arange(4, dtype=np.int32)).tolist() == [[1, 2, 0, 0]]
+    assert route(table, ArraySource.from_values(X), np.arange(4, dtype=np.int32)).tolist() == [[1, 2, 0, 0]]
 
 
 def test_a_node_without_a_cut_tries_the_columns_that_are_left() -> None:
@@ -201,7 +201,12 @@ def test_a_node_without_a_cut_tries_the_columns_that_are_left() -> None:
     X = np.zeros((8, 6), np.float32)
     X[:, 4] = np.arange(8)
     growth = Growth(
-        ArraySource.of(X), Axis(6, 1), Gini((np.arange(8) % 2).astype(np.int32), 2), Limits(), 3, project_and_cut
+        ArraySource.from_values(X),
+        Axis(6, 1),
+        Gini((np.arange(8) % 2).astype(np.int32), 2),
+        Limits(),
+        3,
+        project_and_cut,
     )
     table, leaves = growth.grow(np.arange(5), np.ones((5, 8), np.int32))
     assert set(table.columns.tolist()) == {4}

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distforest.forest.forest import NODE_ARRAYS
+from distforest.forest.node_table import NodeTable
 from distforest.forest.path_lengths import PathLengths, complete_rows, usual_length
-from distforest.forest.table import NodeTable
 from distforest.growth.cuts.random_cuts import FIRST_SHARE
 from distforest.growth.isolation import RandomCut, TwoAtRandom
 from distforest.growth.methods import METHODS, problem
@@ -49,7 +49,9 @@ def test_pairs_are_those_of_the_reference(seed: int, n_rows: int, missing: float
     S = samples.similarities(n_rows, seed % 1000, missing)
     rows = [list(range(n_rows)), list(range(n_rows))[::-2] or [0]]
     keys = samples.keys_of(seed, [0, 1], [0, 1])
-    drawn = TwoAtRandom(ArraySource.of(S))(samples.level(rows, [[1] * len(own) for own in rows]), keys, attempt)
+    drawn = TwoAtRandom(ArraySource.from_values(S))(
+        samples.level(rows, [[1] * len(own) for own in rows]), keys, attempt
+    )
     sample = naive_simforest.Sample(S, np.zeros(n_rows), np.ones(n_rows), RULES)
     for node, (own, key) in enumerate(zip(rows, keys.tolist(), strict=True)):
         entries = slice(drawn.offset[node], drawn.offset[node + 1])
@@ -66,9 +68,9 @@ def test_pairs_by_weight_are_those_of_repeated_rows(seed: int, weights: list[int
     n, keys = len(weights), samples.keys_of(seed, [0], [0])
     points = np.random.default_rng(seed % 1000).normal(size=(n, 3))
     S, repeats = points @ points.T, np.repeat(np.arange(n), weights)
-    weighted = TwoAtRandom(ArraySource.of(S), weighted=True)
+    weighted = TwoAtRandom(ArraySource.from_values(S), weighted=True)
     drawn = weighted(samples.level([list(range(n))], [weights]), keys, attempt)
-    repeated = TwoAtRandom(ArraySource.of(S[repeats][:, repeats]))
+    repeated = TwoAtRandom(ArraySource.from_values(S[repeats][:, repeats]))
     ones = samples.level([list(range(len(repeats)))], [[1] * len(repeats)])
     assert drawn.columns.tolist() == repeats[repeated(ones, keys, attempt).columns].tolist()
     assert weighted.attempts == repeated.attempts + 1

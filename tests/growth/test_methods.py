@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from distforest.errors import InputError
 from distforest.forest.forest import NODE_ARRAYS
-from distforest.forest.table import NodeTable, route, route_levels
-from distforest.growth.draws.columns import Axis, Oblique
+from distforest.forest.node_table import NodeTable, route, route_levels
+from distforest.growth.draws.column_draws import Axis, Oblique
 from distforest.growth.draws.objects import TwoObjects
 from distforest.growth.methods import METHODS, n_candidates, problem, sampling
 from distforest.growth.parameters import complete

@@ -43,7 +43,7 @@ def data_of(kind: str, n_rows: int, seed: int, holes: float = 0.0, weights: np.n
     X[:, 2] = np.round(X[:, 2])
     told = X[:, 0] + X[:, 2] + rng.normal(size=n_rows)
     X[rng.random(X.shape) < holes] = np.nan
-    own = None if weights is None else SampleWeights.of(weights, Draws(n_rows, replace=True))
+    own = None if weights is None else SampleWeights.from_weights(weights, Draws(n_rows, replace=True))
     if kind == "targets":
         return Data(Features(N_COLUMNS), X, Truth(TruthKind.TARGETS, told[:, None]), sample_weights=own)
     if kind == "embedding":
@@ -204,7 +204,7 @@ def test_stored_codes_are_those_in_memory(tmp_path: Path, holes: float, block_ro
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     for own in (None, weights):
-        expected = BinnedSource.of(X, 8, own)
+        expected = BinnedSource.from_features(X, 8, own)
         found = BinnedSource.stored(mapped, 8, own, tmp_path / "codes", block_rows)
         np.testing.assert_array_equal(found.codes, expected.codes)
         np.testing.assert_array_equal(found.edges, expected.edges)

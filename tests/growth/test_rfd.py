@@ -15,15 +15,15 @@ from sklearn.tree import DecisionTreeClassifier
 from distforest.errors import InputError
 from distforest.forest.forest import Forest
 from distforest.forest.frontier import Frontier
-from distforest.forest.table import NodeTable
+from distforest.forest.node_table import NodeTable
 from distforest.growth import grower
 from distforest.growth.cuts.search import Limits, project_and_cut
 from distforest.growth.cuts.two_classes import TwoClasses
-from distforest.growth.draws.columns import Axis, axis_columns
+from distforest.growth.draws.column_draws import Axis, axis_columns
 from distforest.growth.grower import Growth
 from distforest.growth.methods import METHODS, problem
-from distforest.growth.pairs.problem import PairProblem, tally_trees
-from distforest.growth.pairs.search import CUT_AT_ANY_VALUE
+from distforest.growth.pairs.pair_problem import PairProblem, tally_trees
+from distforest.growth.pairs.pair_search import CUT_AT_ANY_VALUE
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.sources.arrays import ArraySource
@@ -168,7 +168,7 @@ def from_table(bound: PairProblem, limits: Limits, width: int) -> tuple[NodeTabl
     source = bound.points.of_pairs(*np.ascontiguousarray(pairs.T))
     n, n_columns = source.shape
     block = source.block(np.arange(n, dtype=np.int32), np.arange(n_columns, dtype=np.int32))
-    table = ArraySource.of(block.astype(np.float32))
+    table = ArraySource.from_values(block.astype(np.float32))
     np.testing.assert_array_equal(table.values, block)  # every value is a float32
     criterion = TwoClasses(codes, np.ones((bound.n_trees, 2)))
     starts = np.concatenate([[0], np.cumsum([len(own.codes) for own in samples_])]).astype(np.int64)
@@ -288,7 +288,7 @@ def test_counts_of_the_growth_are_those_of_the_walk(kind: str, max_bins: int | N
     if kind == "sparse":
         X[rng.random(X.shape) < 0.5] = 0.0
         stored = csr_matrix(X)
-        matrix = SparseFeatures.of(stored.indptr, stored.indices, stored.data, X.shape)
+        matrix = SparseFeatures.from_arrays(stored.indptr, stored.indices, stored.data, X.shape)
         data = Data(data.rows, matrix, Truth(TruthKind.LABELS, data.truth.values, [0, 1, 2]))
     bound = bound_to(data, max_bins=None if kind == "sparse" else max_bins, n_constraints=40)
     arrays, trees = bound.grow(np.arange(3)), [bound.sampling.sample(7, tree) for tree in range(3)]

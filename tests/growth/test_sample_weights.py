@@ -36,11 +36,11 @@ ALL = Draws(10, replace=False)
 
 @given(st.lists(st.integers(0, 2**20), min_size=1, max_size=10).filter(any))
 def test_whole_weights_are_used_as_they_are(weights: list[int]) -> None:
-    found = SampleWeights.of(np.array(weights, np.float64), ALL)
+    found = SampleWeights.from_weights(np.array(weights, np.float64), ALL)
     assert (found.integers.tolist(), found.unit) == (weights, 1)
     assert found.present.tolist() == [row for row, w in enumerate(weights) if w]
     assert found.is_everywhere == (0 not in weights)
-    assert not found.told(np.array(weights, np.float64))
+    assert not found.rounding_warning(np.array(weights, np.float64))
 
 
 @given(st.lists(FRACTIONS, min_size=1, max_size=10).filter(any), st.integers(1, 1000), st.booleans())
@@ -60,9 +60,9 @@ def test_fractional_weights_are_rounded(weights: list[float], n_draws: int, repl
     units = [unit for unit in (1024, 512, 256, 128, 64, 32, 16) if fits(unit)]
     if not units:
         with pytest.raises(InputError, match=naming("sample_weight:", "times the mean")):
-            SampleWeights.of(np.array(weights), draws, bounds)
+            SampleWeights.from_weights(np.array(weights), draws, bounds)
         return
-    found = SampleWeights.of(np.array(weights), draws, bounds)
+    found = SampleWeights.from_weights(np.array(weights), draws, bounds)
     for row, (value, expected) in enumerate(zip(found.integers.tolist(), of(units[0]), strict=True)):
         half = abs(naive.relative_weight(weights, row, units[0]) % 1 - Fraction(1, 2))
         assert value == expected or (half < 1e-9 and abs(value - expected) == 1)
@@ -101,7 +101,7 @@ def test_trees_draw_as_if_absent_rows_were_not_there(weights: list[int], seed: i
 )
 def test_weights_that_are_too_large_are_refused(weights: list[float], bounds: Bounds, named: tuple[Any, ...]) -> None:
     with pytest.raises(InputError, match=naming("sample_weight:", *named)):
-        SampleWeights.of(np.array(weights), ALL, bounds)
+        SampleWeights.from_weights(np.array(weights), ALL, bounds)
 
 
 def test_a_tree_that_drew_too_much_weight_is_refused() -> None:
@@ -136,7 +136,7 @@ def test_bad_weights_are_refused(weights: Any, named: tuple[str, ...]) -> None:
 
 def test_the_least_numbers_are_weights_like_others() -> None:
     weights = np.array([5e-324, 1e-323, 5e-324])
-    assert SampleWeights(np.array([768, 1536, 768], np.int32), 1024).told(weights) == ""
+    assert SampleWeights(np.array([768, 1536, 768], np.int32), 1024).rounding_warning(weights) == ""
 
 
 def test_limits_count_rows() -> None:
@@ -147,18 +147,20 @@ def test_limits_count_rows() -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_weights_near_the_smallest_number_are_told_alone() -> None:
+def test_weights_near_the_smallest_number_are_reported_alone() -> None:
     weights = np.array([1.0, 1.5, 5e-324])
-    assert "4.941e-324 in row 2" in SampleWeights.of(weights, Draws(3, replace=False)).told(weights)
+    assert "4.941e-324 in row 2" in SampleWeights.from_weights(weights, Draws(3, replace=False)).rounding_warning(
+        weights
+    )
 
 
-def test_what_is_rounded_is_told() -> None:
+def test_what_is_rounded_is_reported() -> None:
     weights = np.array([0.1] * 50 + [1.5] * 100 + [0.0])
-    assert not SampleWeights.of(weights, ALL).told(weights)
-    coarse = SampleWeights.of(weights, Draws(200_000, True))
+    assert not SampleWeights.from_weights(weights, ALL).rounding_warning(weights)
+    coarse = SampleWeights.from_weights(weights, Draws(200_000, True))
     assert coarse.unit == 1024
-    rough = SampleWeights.of(weights, ALL, Bounds(1 << 20, 1 << 20, COARSEST))
-    assert re.match(naming("1/16", "50 of 150", "0.1 in row 0"), rough.told(weights))
+    rough = SampleWeights.from_weights(weights, ALL, Bounds(1 << 20, 1 << 20, COARSEST))
+    assert re.match(naming("1/16", "50 of 150", "0.1 in row 0"), rough.rounding_warning(weights))
 
 
 def params_of(method: str, **more: Any) -> dict[str, Any]:

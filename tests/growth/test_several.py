@@ -19,7 +19,7 @@ from distforest.growth.parameters import complete
 from distforest.growth.problem import Data, Problem
 from distforest.sources.arrays import ArraySource
 from distforest.sources.lazy.callbacks import Lazy
-from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
+from distforest.sources.lazy.lazy_source import LazySource, Objects, ValueSupplier
 from distforest.sources.row_kinds import Dense, Several
 from distforest.sources.side_by_side import SideBySide
 from distforest.sources.truth import Truth, TruthKind
@@ -108,7 +108,7 @@ def cases(draw: st.DrawFn) -> Case:
 @given(cases())
 def test_trees_are_those_of_the_formulas(case: Case) -> None:
     weights = case.problem(case.matrix).sampling.weights(case.seed, TREES)
-    sources = SideBySide(tuple(ArraySource.of(matrix) for matrix in case.matrices))
+    sources = SideBySide(tuple(ArraySource.from_values(matrix) for matrix in case.matrices))
     for matrix in (case.matrix,) if case.params["on_missing"] == "mean" else (case.matrix, sources):
         table, leaves = case.problem(matrix).growth.grow(TREES, weights)
         for tree in range(len(TREES)):
@@ -142,7 +142,7 @@ def test_each_function_is_asked_for_the_pairs_that_the_formulas_read(case: Case)
             return whole[number][left, right]
 
         lazy = Lazy(similarity)
-        return LazySource(lazy, Objects.of(np.arange(n)), ValueSupplier.here(lazy))
+        return LazySource(lazy, Objects.from_columns(np.arange(n)), ValueSupplier.here(lazy))
 
     bound = case.problem(SideBySide(tuple(source_of(number) for number in range(len(whole)))))
     weights = bound.sampling.weights(case.seed, TREES)
@@ -161,7 +161,7 @@ def test_each_function_is_asked_for_the_pairs_that_the_formulas_read(case: Case)
 
 @given(st.integers(0, 2**40), st.integers(1, 4), st.integers(0, 3))
 def test_a_measure_is_that_of_the_candidate_of_its_node_alone(seed: int, n_measures: int, attempt: int) -> None:
-    measures = Measures.of(7, np.ones(n_measures), np.zeros(n_measures, bool))
+    measures = Measures.from_weights(7, np.ones(n_measures), np.zeros(n_measures, bool))
     chosen = measures.drawn(samples.keys_of(seed, [0, 1, 2], [0, 4, 9]), attempt, 5)
     columns = chosen.columns(np.arange(15), np.full(15, 3, np.int32))
     assert set(columns.tolist()) <= {7 * m + 3 for m in range(n_measures)}
@@ -174,7 +174,7 @@ def test_a_measure_is_that_of_the_candidate_of_its_node_alone(seed: int, n_measu
 def test_measures_are_drawn_in_proportion_to_their_weights() -> None:
     n_nodes, weights = 500 if numba.config.DISABLE_JIT else 5000, np.array([1.0, 0.0, 3.0, 2.0, 0.0])
     keys = samples.keys_of(7, [0] * n_nodes, list(range(n_nodes)))
-    drawn_by = Measures.of(1, weights, np.zeros(5, bool)).drawn(keys, 0, 4)
+    drawn_by = Measures.from_weights(1, weights, np.zeros(5, bool)).drawn(keys, 0, 4)
     assert drawn_by.chosen is not None
     found = np.bincount(drawn_by.chosen, minlength=5)
     assert found[[1, 4]].tolist() == [0, 0]
@@ -203,4 +203,4 @@ def test_objects_that_one_measure_alone_parts_are_parted_by_it(width: int) -> No
 
 def test_measures_of_other_objects_are_refused() -> None:
     with pytest.raises(InputError, match=naming("(2, 2)", "(3, 3)")):
-        SideBySide((ArraySource.of(np.eye(2)), ArraySource.of(np.eye(3))))
+        SideBySide((ArraySource.from_values(np.eye(2)), ArraySource.from_values(np.eye(3))))

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distforest.forest.table import NodeTable, route, route_levels
+from distforest.forest.node_table import NodeTable, route, route_levels
 from distforest.growth.methods import METHODS, problem
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data, Problem
 from distforest.sources.arrays import ArraySource
 from distforest.sources.filled import filled
 from distforest.sources.lazy.callbacks import Lazy
-from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
+from distforest.sources.lazy.lazy_source import LazySource, Objects, ValueSupplier
 from distforest.sources.row_kinds import Dense, Features
 from distforest.sources.source import Source
 from distforest.sources.truth import Truth, TruthKind
@@ -65,7 +65,7 @@ class Case:
 
     def read(self, queries: np.ndarray) -> Source:
         """Queries as the trees read them."""
-        source = ArraySource.of(queries)
+        source = ArraySource.from_values(queries)
         return filled(source, len(self.y)) if self.params["on_missing"] == "mean" else source
 
 
@@ -142,7 +142,7 @@ def test_growth_asks_for_the_similarities_that_the_formulas_read(case: Case) -> 
         return case.matrix[left, right]
 
     lazy = Lazy(similarity)
-    source = LazySource(lazy, Objects.of(np.arange(n)), ValueSupplier.here(lazy))
+    source = LazySource(lazy, Objects.from_columns(np.arange(n)), ValueSupplier.here(lazy))
     limits = replace(bound.growth.limits, min_samples_split=case.rules.min_samples_split)  # as over lazy similarities
     growth = replace(bound.growth, source=source, draw=replace(bound.growth.draw, source=source), limits=limits)
     weights = bound.sampling.weights(case.seed, trees)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from distforest.errors import InputError
 from distforest.forest.frontier import Frontier
 from distforest.growth.cuts.criteria import Gini
-from distforest.growth.cuts.search import Limits, judge_and_cut
+from distforest.growth.cuts.search import Limits, score_and_cut
 from distforest.growth.methods import METHODS, problem
 from distforest.growth.parameters import complete
 from distforest.growth.passes import InTurn, Passes, some_of
@@ -22,7 +22,7 @@ from distforest.growth.row_room import RowRoom
 from distforest.growth.sample_weights import Draws, SampleWeights
 from distforest.jobs.train import fit_here
 from distforest.sources.arrays import ArraySource, map_of
-from distforest.sources.mapped_rows import MappedRows, lacks_none
+from distforest.sources.mapped_rows import MappedRows, has_no_missing
 from distforest.sources.row_kinds import Dense, Features
 from distforest.sources.source import Projections, project_entries, taken
 from distforest.sources.truth import Truth, TruthKind
@@ -65,7 +65,7 @@ def data_of(kind: TruthKind, n_rows: int, seed: int, holes: float = 0.0, weights
     X[n_rows // 4, 0] = 1e30
     told = X[:, 2] + rng.normal(size=n_rows)
     X[rng.random(X.shape) < holes] = np.nan
-    own = None if weights is None else SampleWeights.of(weights, Draws(n_rows, replace=True))
+    own = None if weights is None else SampleWeights.from_weights(weights, Draws(n_rows, replace=True))
     truth, classes = np.empty((n_rows, 0)), None
     if kind == TruthKind.LABELS:
         truth, classes = (told > 1.5).astype(np.int32), (0, 1)
@@ -227,13 +227,13 @@ def test_similarities_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("min_leaf", [1, 3])
 def test_candidates_in_turn_are_judged_as_all_at_once(held: int, min_leaf: int) -> None:
     rng = np.random.default_rng(held)
-    source = ArraySource.of(rng.integers(0, 5, (60, 4)).astype(np.float32), is_complete=True)
+    source = ArraySource.from_values(rng.integers(0, 5, (60, 4)).astype(np.float32), is_complete=True)
     starts = np.array([0, 25, 60])
     rows = np.concatenate([np.sort(rng.permutation(60)[:25]), np.arange(35)]).astype(np.int32)
     frontier = Frontier(np.zeros(2, np.int64), np.arange(2, dtype=np.int32), starts, rows, np.ones(60, np.int32))
     projections = candidates(rng, n_nodes=2, width=7)
     criterion, limits = Gini(rng.integers(0, 3, 60).astype(np.int32), 3), Limits(min_samples_leaf=min_leaf)
-    expected, values = judge_and_cut(source, criterion, frontier, projections, limits)
+    expected, values = score_and_cut(source, criterion, frontier, projections, limits)
     found, own_values = InTurn(held)(source, criterion, frontier, projections, limits)
     for name, own in found._asdict().items():
         np.testing.assert_array_equal(own, getattr(expected, name), err_msg=name)
@@ -269,7 +269,7 @@ def test_mapped_rows_answer_as_an_array(tmp_path: Path, block_rows: int, holes: 
     X[rng.random(X.shape) < holes] = np.nan
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    source, peer = MappedRows(mapped, not holes, block_rows), ArraySource.of(X)
+    source, peer = MappedRows(mapped, not holes, block_rows), ArraySource.from_values(X)
     rows = np.concatenate([np.sort(rng.permutation(50)[:20]), np.arange(50)]).astype(np.int32)
     starts, columns = np.array([0, 20, 70]), np.array([2, 0], np.int32)
     projections = candidates(rng, n_nodes=2, width=3)
@@ -278,7 +278,7 @@ def test_mapped_rows_answer_as_an_array(tmp_path: Path, block_rows: int, holes: 
     np.testing.assert_array_equal(source.block(rows[:20], columns), peer.block(rows[:20], columns))
     np.testing.assert_array_equal(source.entries(rows[:2], columns), peer.entries(rows[:2], columns))
     assert source.shape == (50, 4)
-    assert lacks_none(mapped, block_rows) == (not holes)
+    assert has_no_missing(mapped, block_rows) == (not holes)
 
 
 def test_a_large_node_holds_as_many_candidates_as_its_budget() -> None:

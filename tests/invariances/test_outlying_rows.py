@@ -134,7 +134,7 @@ SCORES: dict[str, Callable[[np.ndarray], float]] = {
 """How well a method knows new points after it has learned from some rows, which may be dirty; the truth is clean."""
 
 
-MARKS_TOLD = ("linear", "cosine", "rbf", "regression")
+MARKS_WARNED = ("linear", "cosine", "rbf", "regression")
 """Methods by similarities that one cell decides: with more marks they do lose, so marks are told."""
 
 
@@ -146,10 +146,10 @@ def clean(method: str) -> float:
 @pytest.mark.parametrize("dirt", DIRT)
 @pytest.mark.parametrize("method", SCORES)
 def test_new_points_are_known_as_well_as_without(method: str, dirt: str) -> None:
-    is_told = dirt == "sentinels" and method in MARKS_TOLD
+    is_warned = dirt == "sentinels" and method in MARKS_WARNED
     with (
         pytest.warns(DistforestWarning, match=naming("DF006", "column 1", -9999, "2 places"))
-        if is_told
+        if is_warned
         else nullcontext()
     ):
         assert SCORES[method](DIRT[dirt](POINTS[KNOWN])) > clean(method) - LOSS

@@ -195,7 +195,7 @@ def test_absent_points_may_leave_no_pair_of_positive_weight() -> None:
         RFD(2).fit_pairs(POINTS, PAIRS, SIMILAR, absent, pair_weight=np.where(inside, 0.0, 1.0))
 
 
-def test_a_contradiction_of_an_absent_pair_is_not_told() -> None:
+def test_a_contradiction_of_an_absent_pair_is_not_reported() -> None:
     pairs, similar = np.concatenate([PAIRS, PAIRS[:1, ::-1]]), np.append(SIMILAR, ~SIMILAR[0])
     with pytest.warns(DistforestWarning, match=naming("DF009 pairs:", 1)):
         RFD(2, random_state=0).fit_pairs(POINTS, pairs, similar)
@@ -203,7 +203,7 @@ def test_a_contradiction_of_an_absent_pair_is_not_told() -> None:
     assert one.digest_ == RFD(2, random_state=0).fit_pairs(POINTS, PAIRS, SIMILAR).digest_
 
 
-def test_what_rounding_changes_is_told() -> None:
+def test_what_rounding_changes_is_reported() -> None:
     weights = np.append(np.full(len(PAIRS) - 1, 100.5), 0.01)
     with pytest.warns(DistforestWarning, match=naming("pair_weight:", 0.01, "pair 299")):
         RFD(2, random_state=0).fit_pairs(POINTS, PAIRS, SIMILAR, pair_weight=weights)
@@ -230,7 +230,7 @@ def test_integers_leave_room_for_draws_and_for_points() -> None:
 def test_products_beyond_64_bits_are_refused() -> None:
     with pytest.raises(InputError, match=naming("sample_weight", "pair_weight", "2,147,483,647")):
         in_tree(np.full(4, 2, np.int32), np.full(4, 2**62, np.int64))  # whose sum is 0 in 64 bits
-    of_points = SampleWeights.of(np.full(3, 2.0**31 - 1.0), Draws(1, replace=False))
+    of_points = SampleWeights.from_weights(np.full(3, 2.0**31 - 1.0), Draws(1, replace=False))
     with pytest.raises(InputError, match=naming("sample_weight", "pair_weight", "2,147,483,647")):
         RFD(2, random_state=0).fit_pairs(
             POINTS, PAIRS, SIMILAR, np.full(N, float(of_points.integers[0])), pair_weight=np.full(len(PAIRS), 3.0)

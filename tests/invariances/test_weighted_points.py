@@ -178,8 +178,8 @@ def test_products_of_fractional_weights_are_rounded(weights: list[float], n_pair
     present = given_weights[given_weights > 0]
     if (given_weights == np.rint(given_weights)).all():
         return
-    of_points = SampleWeights.of(given_weights, Draws(1, replace=False))
-    found = PointWeights.of(of_points, n_pairs)
+    of_points = SampleWeights.from_weights(given_weights, Draws(1, replace=False))
+    found = PointWeights.from_weights(of_points, n_pairs)
     assert COARSEST <= found.unit <= 1024
     a, b = np.triu_indices(len(weights), 1)
     pairs = np.stack([a, b], axis=1).astype(np.int32)
@@ -197,9 +197,9 @@ def test_products_of_fractional_weights_are_rounded(weights: list[float], n_pair
 
 def test_pairs_that_are_too_heavy_are_refused_early_or_when_they_are_drawn() -> None:
     one_heavy = SampleWeights(np.array([1 << 20, 1 << 20, 1, 1], np.int32), 1 << 10)
-    assert PointWeights.of(one_heavy, 1).unit == 1024
+    assert PointWeights.from_weights(one_heavy, 1).unit == 1024
     with pytest.raises(InputError, match=naming("sample_weight:", "1,000,000", "134.2")):
-        PointWeights.of(replace(one_heavy, integers=np.full(1000, 1 << 24, np.int32)), 10**6)
+        PointWeights.from_weights(replace(one_heavy, integers=np.full(1000, 1 << 24, np.int32)), 10**6)
     numbers = np.array([[0, 1]], np.int32)
     sampling = GivenPairs(numbers, np.zeros(1, np.uint8), 2, 1, replace=False, by_points=False)
     heavy = WeighedPairs(sampling, np.arange(2, dtype=np.int32), PointWeights(np.full(2, 1 << 16, np.int32)))

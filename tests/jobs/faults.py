@@ -16,7 +16,7 @@ from typing import Any
 
 import distributed
 
-from distforest.growth.pairs.problem import PairProblem
+from distforest.growth.pairs.pair_problem import PairProblem
 from distforest.growth.problem import Problem
 from distforest.jobs.on_dask import OnDask
 from distforest.stores.folder import Folder

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_iris
 
-from distforest.jobs.cluster import Cluster, Here
+from distforest.jobs.cluster import Cluster, Threads
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.preview import check_and_stage
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Fitted, Options, fit, size_of
 from distforest.sources.arrays import create_array, write_array
 from distforest.stores.folder import Folder
@@ -68,7 +68,7 @@ def run_by_passes(spec: Spec, budget: int | None, cluster: Cluster | None = None
 
 def grow(inputs: Inputs, spec: Spec, cluster: Cluster | None = None, **options: Any) -> Fitted:
     """Grow and seal the forest of staged inputs."""
-    return fit(inputs, spec.output, Folder(f"{spec.output}.job"), cluster or Here(2), Options(**options))
+    return fit(inputs, spec.output, Folder(f"{spec.output}.job"), cluster or Threads(2), Options(**options))
 
 
 def large_arrays(folder: Path, n_rows: int = 4_000_000) -> None:

@@ -13,7 +13,7 @@ import pytest
 from distforest.forest.forest import Forest
 from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs.answers import ANSWERS, Answer, Array
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
 from distforest.jobs.outline import OPTIONS, unused
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
@@ -28,7 +28,7 @@ def test_what_an_answer_writes_is_known_for_an_answer(row: Answer) -> None:
     assert set(row.takes) <= set(Question.__dataclass_fields__)
 
 
-def test_what_an_answer_does_not_take_is_told_with_those_that_do() -> None:
+def test_what_an_answer_does_not_take_is_reported_with_those_that_do() -> None:
     given = {"reference": "r.zarr", "pairs": "p.zarr", "n_neighbors": 3, "without_self": True, "training_ids": "t.zarr"}
     given |= {"sides": "one", "distances": "Z.zarr"}
     assert set(given) == OPTIONS
@@ -57,7 +57,7 @@ def test_a_row_is_enough_for_a_further_answer(
     rows, sealed, output = samples.features(), sealed_of("labels"), f"{tmp_path}/halves.zarr"
     write_array(f"{tmp_path}/rows.zarr", "X", rows.shape, rows.dtype, [rows])
     for _ in range(2):
-        score(Question(str(sealed), f"{tmp_path}/rows.zarr/X", row.name), output, Here(2), overwrite=True)
+        score(Question(str(sealed), f"{tmp_path}/rows.zarr/X", row.name), output, Threads(2), overwrite=True)
     forest: Forest = open_forest(str(sealed))
     np.testing.assert_array_equal(open_array(f"{output}/halves")[...], forest.training_nodes.T // 2)
     found = look(output)

@@ -11,7 +11,7 @@ import zarr
 
 from distforest import RFD, SMERF, SimForestClassifier, TreeRank, URerF, load
 from distforest.errors import DistforestWarning, InputError
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
@@ -47,7 +47,7 @@ def test_a_file_with_another_list_of_categories_is_scored_by_their_names(home: P
         np.testing.assert_array_equal(load(home / "forest.zarr").apply(str(home / "new.zarr/X")), expected)
     output = str(home / "out.zarr")
     with pytest.warns(DistforestWarning, match=told):
-        score(Question(str(home / "forest.zarr"), str(home / "new.zarr/X"), "apply"), output, Here(1))
+        score(Question(str(home / "forest.zarr"), str(home / "new.zarr/X"), "apply"), output, Threads(1))
     nodes = next(array for _, array in sorted(zarr.open_group(output, mode="r").arrays()))
     np.testing.assert_array_equal(nodes[:], expected)
 
@@ -84,7 +84,7 @@ def test_a_job_over_pairs_is_that_of_the_estimator(home: Path, method: str) -> N
     output = str(home / "out.zarr")
     question = Question(str(home / "forest.zarr"), str(home / "new.zarr/X"), "distance")
     with pytest.warns(DistforestWarning, match="'colour'"):
-        score(question, output, Here(1))
+        score(question, output, Threads(1))
     distances = next(array for _, array in sorted(zarr.open_group(output, mode="r").arrays()))
     np.testing.assert_array_equal(distances[:], expected.astype(distances.dtype))
 

@@ -11,13 +11,13 @@ import pytest
 from distforest.errors import InputError, MemoryLimitError
 from distforest.growth.passes import StoredRows
 from distforest.growth.row_room import NO_LIMIT, CategorySizes, RowRoom
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.plan import Size, check_memory, projected_bytes, within
 from distforest.jobs.preview import preview
 from distforest.jobs.scratch_room import HostWorkers
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit, size_of
 from distforest.sources.arrays import create_array, open_array, write_array
 from distforest.sources.schema import ColumnKind, FeatureColumn, Schema
@@ -99,7 +99,7 @@ def test_parts_seal_the_forest_of_memory(tmp_path: Path, kind: str, holes: float
     spec, digests = spec_in(tmp_path, "memory", kind, **BINNED), set()
     for n_parts, rows_of_pack in ((None, None), (1, 40), (2, 900), (3, 1), (4, 60)):
         of_parts = replace(spec, output=f"{tmp_path}/{n_parts}.zarr")
-        digests.add(run_in_parts(of_parts, Here(), n_parts, rows_of_pack).digest)
+        digests.add(run_in_parts(of_parts, Threads(), n_parts, rows_of_pack).digest)
     assert len(digests) == 1
 
 
@@ -107,7 +107,7 @@ def test_parts_seal_the_forest_of_memory(tmp_path: Path, kind: str, holes: float
 @pytest.mark.cluster
 def test_parts_on_workers_seal_the_forest_of_memory(tmp_path: Path, cluster: OnDask) -> None:
     write_data(tmp_path, 0.1, "targets")
-    expected = run_in_parts(spec_in(tmp_path, "memory", "targets", **BINNED), Here()).digest
+    expected = run_in_parts(spec_in(tmp_path, "memory", "targets", **BINNED), Threads()).digest
     assert run_in_parts(spec_in(tmp_path, "parts", "targets", **BINNED), cluster, 3).digest == expected
 
 
@@ -121,7 +121,7 @@ def test_codes_that_are_no_categories_are_refused_in_parts(tmp_path: Path) -> No
     spec = Spec.from_dict({**given, "input": {**given["input"], "features": f"{tmp_path}/wrong.zarr/X"}})
     inputs = stage_inputs(spec, f"{tmp_path}/job", 3)
     with pytest.raises(InputError, match=naming("feature 2", "0 to 199", 200, "row 700")):
-        fit(inputs, spec.output, Folder(f"{tmp_path}/job"), Here(), Options())
+        fit(inputs, spec.output, Folder(f"{tmp_path}/job"), Threads(), Options())
 
 
 def test_parts_over_categories_are_planned(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_what_passes_write_is_foreseen(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(StoredRows, "append", noting)
     inputs = replace(stage_inputs(spec, f"{tmp_path}/job"), rows_budget=50_000)
-    fit(inputs, spec.output, Folder(f"{tmp_path}/job"), Here(), Options())
+    fit(inputs, spec.output, Folder(f"{tmp_path}/job"), Threads(), Options())
     size = size_of(inputs.problem())
     assert size.room is not None
     codes = 900 * size.room.stored_bytes  # whose files have no name

@@ -5,7 +5,7 @@ import pytest
 import zarr
 
 from distforest.growth.cuts import mean_distance
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
 from distforest.jobs.compilation import (
     CompileTask,
     Part,
@@ -15,9 +15,9 @@ from distforest.jobs.compilation import (
     grow_tree,
     search_root,
 )
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ distances = {{ kind = "dense", matrix = "{tmp_path}/Z.zarr" }}
     return stage_inputs(Spec.from_toml(tmp_path / "job.toml"), str(tmp_path / "job"))
 
 
-class Noted(Here):
+class Noted(Threads):
     """Runs tasks here and notes them."""
 
     noted: list[str]

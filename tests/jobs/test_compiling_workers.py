@@ -38,12 +38,12 @@ class WorkersHere:
         self.handlers[topic]((0.0, text))
 
 
-def test_workers_that_compile_are_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_that_compile_are_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     here, asked, words = WorkersHere(), list[Any](), list[str]()
     for name in ("LocalCluster", "Client"):
         monkeypatch.setattr(on_dask, name, lambda *_arguments, **_options: here)
     monkeypatch.setattr(on_dask, "end_sooner", lambda: None)
-    monkeypatch.setattr(jit, "tell_of_compiling", asked.append)
+    monkeypatch.setattr(jit, "report_compilation", asked.append)
     with local_cluster(2, tell=words.append):
         for tell in asked:
             tell(jit.COMPILE)

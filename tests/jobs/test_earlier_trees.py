@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from distforest.command_line.cli import main
 from distforest.errors import InputError
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Fitted
 from tests.jobs.iris_jobs import N_TREES, run, spec_in
@@ -23,12 +23,12 @@ def with_trees(spec: Spec, n_trees: int, **params: object) -> Spec:
 
 
 def grow_on(spec: Spec) -> Fitted:
-    return run(spec, Here(1), earlier=spec.output)
+    return run(spec, Threads(1), earlier=spec.output)
 
 
 @pytest.fixture
 def at_once(tmp_path: Path) -> Fitted:
-    return run(spec_in(tmp_path / "at_once"), Here(1))
+    return run(spec_in(tmp_path / "at_once"), Threads(1))
 
 
 def manifest_of(spec: Spec) -> dict[str, dict[str, object]]:
@@ -38,7 +38,7 @@ def manifest_of(spec: Spec) -> dict[str, dict[str, object]]:
 
 @pytest.mark.slow
 def test_only_the_missing_trees_grow_and_the_digest_is_that_of_all_at_once(spec: Spec, at_once: Fitted) -> None:
-    run(with_trees(spec, 3), Here(1))
+    run(with_trees(spec, 3), Threads(1))
     done = grow_on(spec)
     assert (done.digest, done.n_trees, done.n_grown) == (at_once.digest, N_TREES, N_TREES - 3)
     assert grow_on(spec).n_grown == 0
@@ -53,7 +53,7 @@ def test_where_no_forest_is_all_trees_grow(spec: Spec, at_once: Fitted) -> None:
 
 @pytest.mark.slow
 def test_the_provenance_says_which_versions_grew_the_earlier_trees(spec: Spec) -> None:
-    run(with_trees(spec, 3), Here(1))
+    run(with_trees(spec, 3), Threads(1))
     path = Path(spec.output, "manifest.json")
     manifest = json.loads(path.read_text())
     manifest["provenance"]["grown_by"] = [{"trees": 3, "distforest": "0.0.1", "numpy": "1.0", "numba": "0.5"}]
@@ -66,19 +66,19 @@ def test_the_provenance_says_which_versions_grew_the_earlier_trees(spec: Spec) -
 
 @pytest.mark.slow
 def test_a_run_that_fails_at_the_seal_leaves_the_smaller_forest(spec: Spec, at_once: Fitted) -> None:
-    smaller = run(with_trees(spec, 3), Here(1))
+    smaller = run(with_trees(spec, 3), Threads(1))
 
     def fail(*_: object) -> None:
         raise RuntimeError("no more")
 
     with pytest.raises(RuntimeError, match="no more"):
-        run(spec, Here(1), earlier=spec.output, on_answer=fail)
+        run(spec, Threads(1), earlier=spec.output, on_answer=fail)
     assert manifest_of(spec)["digest"] == smaller.digest
     assert grow_on(spec).digest == at_once.digest
 
 
 def test_fewer_trees_are_refused(spec: Spec) -> None:
-    done = run(spec, Here(1))
+    done = run(spec, Threads(1))
     with pytest.raises(InputError, match=naming(spec.output, f"{N_TREES} trees", " 2 ")):
         grow_on(with_trees(spec, 2))
     assert manifest_of(spec)["digest"] == done.digest
@@ -86,16 +86,16 @@ def test_fewer_trees_are_refused(spec: Spec) -> None:
 
 @pytest.mark.parametrize("changes", [{"max_depth": 2}, {"min_samples_leaf": 3}])
 def test_a_forest_of_another_job_is_kept(spec: Spec, changes: dict[str, object]) -> None:
-    done = run(with_trees(spec, 3, **changes), Here(1))
+    done = run(with_trees(spec, 3, **changes), Threads(1))
     with pytest.raises(InputError, match=naming(spec.output, "another job")):
         grow_on(spec)
     assert manifest_of(spec)["digest"] == done.digest
 
 
 def test_without_the_wish_a_forest_of_fewer_trees_is_kept(spec: Spec) -> None:
-    run(with_trees(spec, 3), Here(1))
+    run(with_trees(spec, 3), Threads(1))
     with pytest.raises(InputError, match=naming(spec.output, "3 trees", "`run.grow_on`", f"--trees {N_TREES}")):
-        run(spec, Here(1))
+        run(spec, Threads(1))
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from distforest import RFD, SMERF, load
 from distforest.command_line import cli
 from distforest.errors import InputError
 from distforest.forest.sealed.artifact import open_forest
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
@@ -108,7 +108,7 @@ def test_queries_are_put_in_order_by_their_names(method: str, home: Path) -> Non
         ingest(f"{home}/{name}.parquet", f"{home}/{name}.zarr")
 
     def answered(queries: str, reference: str | None = None) -> np.ndarray:
-        score(Question(forest, queries, "distance", reference=reference), output, Here(), overwrite=True)
+        score(Question(forest, queries, "distance", reference=reference), output, Threads(), overwrite=True)
         return np.asarray(open_array(f"{output}/distance")[:])
 
     known = answered(rows, rows)
@@ -116,9 +116,9 @@ def test_queries_are_put_in_order_by_their_names(method: str, home: Path) -> Non
         np.testing.assert_array_equal(answered(queries, reference), known)
     for asked in (Question(forest, less, "distance"), Question(forest, rows, "distance", reference=less)):
         with pytest.raises(InputError, match=naming("less.zarr/X", "'width'")):
-            score(asked, f"{home}/none.zarr", Here())
+            score(asked, f"{home}/none.zarr", Threads())
         assert not Path(f"{home}/none.zarr").exists()
-    score(Question(grown(home, method, "plain", "p").address, turned, "distance"), output, Here(), overwrite=True)
+    score(Question(grown(home, method, "plain", "p").address, turned, "distance"), output, Threads(), overwrite=True)
 
 
 @pytest.mark.slow
@@ -178,7 +178,9 @@ def test_a_forest_of_a_data_frame_asks_a_job_for_its_names(home: Path, tmp_path:
     forest.save(tmp_path / "r.zarr")
     for name in ("rows", "turned"):
         score(
-            Question(f"{tmp_path}/r.zarr", f"{home}/{name}.zarr/X", "neighbors"), f"{tmp_path}/{name}.out.zarr", Here()
+            Question(f"{tmp_path}/r.zarr", f"{home}/{name}.zarr/X", "neighbors"),
+            f"{tmp_path}/{name}.out.zarr",
+            Threads(),
         )
     answers = [open_array(f"{tmp_path}/{name}.out.zarr/indices")[:] for name in ("rows", "turned")]
     np.testing.assert_array_equal(*answers)

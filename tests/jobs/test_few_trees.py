@@ -74,7 +74,7 @@ def test_a_budget_for_all_pairs_needs_no_landmarks() -> None:
     assert forest.fit(LEARNED, WINES[LEARNED, 0]).forest_.meaning.params.get("n_landmarks") is None
 
 
-def test_a_budget_that_pays_for_ten_trees_is_not_told_nor_is_one_where_few_were_asked_for() -> None:
+def test_a_budget_that_pays_for_ten_trees_is_not_reported_nor_is_one_where_few_were_asked_for() -> None:
     X, y = load_iris(return_X_y=True)
     far = pairwise(lambda a, b: float(np.linalg.norm(X[a] - X[b])))
     every: dict[str, Any] = {"pairing": "kept", "random_state": 0}

@@ -23,16 +23,16 @@ from distforest.command_line.cli import main
 from distforest.errors import DistforestWarning, InputError, JobError, SpecError
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.callback import Callback
-from distforest.jobs.cluster import Here, Progress
+from distforest.jobs.cluster import Progress, Threads
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.preview import preview
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import open_array, write_array
-from distforest.sources.lazy.source import LazySource, opened_ledger
+from distforest.sources.lazy.lazy_source import LazySource, opened_ledger
 from distforest.stores.folder import Folder
 from tests import samples
 from tests.jobs.iris_jobs import run
@@ -149,7 +149,7 @@ def test_a_larger_budget_goes_on_from_a_smaller_one(place: str) -> None:
     ledger = f"{place}/shared.ledger"
     poor = run(job(place, "poor", budget=700, ledger=ledger))
     rich = run(job(place, "rich", budget=2500, ledger=ledger))
-    callback = Callback.of(f"{__name__}:apart", {"kind": "distance", "ledger": ledger})
+    callback = Callback.from_function(f"{__name__}:apart", {"kind": "distance", "ledger": ledger})
     with opened_ledger(callback.lazy()) as known:
         assert known is not None
         assert rich.evaluations <= known.count() < rich.evaluations + poor.evaluations
@@ -178,9 +178,9 @@ def test_scoring_by_name_and_loaded_forests_agree(place: str) -> None:
     whole = SimForestClassifier(kind="distance", **params).fit(DISTANCES, Y)
     write_array(f"{place}/iris.zarr", "ids", (40,), IDS.dtype, [IDS[:40]])
     ledger = f"{place}/scoring.ledger"
-    callback = Callback.of(f"{__name__}:apart", {"kind": "distance", "ledger": ledger})
+    callback = Callback.from_function(f"{__name__}:apart", {"kind": "distance", "ledger": ledger})
     question = Question(address, f"{place}/iris.zarr/ids", "proba", callback=callback)
-    score(question, f"{place}/answers.zarr", Here(2))
+    score(question, f"{place}/answers.zarr", Threads(2))
     np.testing.assert_array_equal(open_array(f"{place}/answers.zarr/proba")[...], whole.predict_proba(DISTANCES[:40]))
     function = Counted(DISTANCES)
     with pytest.warns(DistforestWarning, match=naming(f"'{__name__}:apart'", ":Counted'")):
@@ -204,7 +204,7 @@ def write(place: str, name: str, values: np.ndarray) -> str:
 
 
 def asking(name: str, **options: Any) -> Callback:
-    return Callback.of(f"{__name__}:{name}", {"kind": "distance", **options})
+    return Callback.from_function(f"{__name__}:{name}", {"kind": "distance", **options})
 
 
 ANOTHER = naming(f"'{__name__}:apart'", f"'{__name__}:counted'")
@@ -223,7 +223,7 @@ def sealed(place: str) -> str:
 
 
 def answers_of(question: Question, output: str, **options: Any) -> dict[str, np.ndarray]:
-    found = score(question, output, **{"cluster": Here(2), **options})
+    found = score(question, output, **{"cluster": Threads(2), **options})
     return {name: np.asarray(open_array(f"{output}/{name}")[...]) for name in found.shapes}
 
 
@@ -312,7 +312,7 @@ def test_a_question_that_fails_leaves_nothing(place: str, sealed: str) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DistforestWarning)
             with pytest.raises(error, match=named):
-                score(question, f"{place}/answers.zarr", Here(2))
+                score(question, f"{place}/answers.zarr", Threads(2))
         assert set(Path(place).iterdir()) == before
 
 
@@ -323,7 +323,7 @@ def test_training_rows_that_were_not_routed_are_refused_before_anything_is_asked
     COUNTED.asked.clear()
     question = Question(address, write(place, "ids", SOME), answer, callback=asking("counted"))
     with pytest.raises(InputError, match="oob_score=True"):
-        score(question, f"{place}/answers.zarr", Here(2))
+        score(question, f"{place}/answers.zarr", Threads(2))
     assert not COUNTED.asked
 
 
@@ -365,9 +365,9 @@ def test_the_command_scores_with_a_ledger_where_it_is_told_to(
     given: list[int | None] = []
 
     @contextmanager
-    def recorded(workers: int | None, *_limits: object, **_further: object) -> Iterator[Here]:
+    def recorded(workers: int | None, *_limits: object, **_further: object) -> Iterator[Threads]:
         given.append(workers)
-        yield Here(2)
+        yield Threads(2)
 
     monkeypatch.setattr("distforest.jobs.on_dask.local_cluster", recorded)
     command = ["score", sealed, write(place, "ids", SOME), f"{place}/answers.zarr", "--answer", "predict"]
@@ -428,7 +428,7 @@ def test_another_version_of_the_function_is_refused_where_it_would_be_asked(plac
     assert inputs.callback is not None
     changed = replace(inputs, callback=replace(inputs.callback, sha256="0" * 64))
     with pytest.raises(InputError, match=naming(f"{__name__}:apart", "version")):
-        fit(changed, spec.output, folder, Here(1), Options())
+        fit(changed, spec.output, folder, Threads(1), Options())
     assert inputs.callback.lazy().function is apart
 
 
@@ -459,7 +459,7 @@ def test_the_preview_names_all_faults_of_a_function_with_the_others(place: str) 
         preview(elsewhere)
 
 
-def test_jobs_of_one_forest_ask_as_each_was_told(place: str) -> None:
+def test_jobs_of_one_forest_ask_as_each_was_reported(place: str) -> None:
     spec = job(place, "patient")
     folder = Folder(f"{spec.output}.job").address
     patient = stage_inputs(spec, folder)

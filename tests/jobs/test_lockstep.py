@@ -20,7 +20,7 @@ from distforest import Lazy, SimForestClassifier, SimForestRegressor, load, pair
 from distforest.errors import DistforestWarning, InputError, JobError
 from distforest.jobs.on_dask import OnDask, local_cluster
 from distforest.jobs.worker_start import DASK_SETTINGS
-from distforest.sources.lazy.source import opened_ledger
+from distforest.sources.lazy.lazy_source import opened_ledger
 from tests import samples
 from tests.forked_workers import run_forked
 from tests.messages import naming

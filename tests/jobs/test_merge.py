@@ -83,7 +83,7 @@ def test_a_task_writes_what_comes_from_few_shards() -> None:
 def test_a_forest_takes_the_place_of_an_older_one(tmp_path: Path, is_there: bool, left_behind: bool) -> None:
     """Nothing of an older one stays, nor of one that a killed run had put aside."""
     job = Folder(f"{tmp_path}/job")
-    target = Building.of(f"{tmp_path}/forest.zarr", FOREST_KIND, {}, job.within("forest.zarr"))
+    target = Building.from_output(f"{tmp_path}/forest.zarr", FOREST_KIND, {}, job.within("forest.zarr"))
     Folder(f"{tmp_path}/.forest.zarr.older").write("oldest", b"1") if left_behind else None
     Folder(target.output).write("old", b"2") if is_there else None
     target.folder.write("new", b"3")

@@ -12,7 +12,7 @@ import zarr
 from distforest import Lazy, SimForestClassifier, pairwise, read_ids
 from distforest.errors import InputError
 from distforest.jobs.callback import Callback
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
 from distforest.jobs.question import Question
 from distforest.jobs.score_table import score_table
 from distforest.jobs.spec import Spec
@@ -56,12 +56,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "run": {"scratch": f"{tmp_path}/scratch"},
         }
     )
-    checked_run(spec, Here(1))
+    checked_run(spec, Threads(1))
     return tmp_path
 
 
 def question(training: str | None = None) -> Question:
-    callback = Callback.of(NAME, {"kind": "distance"})
+    callback = Callback.from_function(NAME, {"kind": "distance"})
     return Question("f.zarr", "new.csv", "predict", callback=callback, training=training)
 
 
@@ -70,7 +70,7 @@ def test_a_column_of_texts_teaches_as_a_list_does(home: Path) -> None:
     asked = Lazy(letters_apart, kind="distance")
     forest = SimForestClassifier(asked, n_estimators=12, oob_score=True, random_state=0).fit(WORDS, KINDS)
     asked_of = QueryOptions(id="name", keep=("kind",), object="word")
-    assert score_table(question("words.zarr/objects"), "out.csv", Here(1), asked_of).digest == forest.digest_
+    assert score_table(question("words.zarr/objects"), "out.csv", Threads(1), asked_of).digest == forest.digest_
     found = pd.read_csv("out.csv")
     assert list(found.columns) == ["name", "kind", "prediction"]
     assert list(found["name"]) == ["a", "b"]
@@ -79,15 +79,15 @@ def test_a_column_of_texts_teaches_as_a_list_does(home: Path) -> None:
 
 def test_a_file_without_its_column_of_objects_is_refused(home: Path) -> None:
     with pytest.raises(InputError, match=naming("new.csv", "`object`")):
-        score_table(question(), "out.csv", Here(1), QueryOptions(id="name"))
+        score_table(question(), "out.csv", Threads(1), QueryOptions(id="name"))
     with pytest.raises(InputError, match="`training`"):
-        score_table(question(), "out.csv", Here(1), QueryOptions(id="name", object="word"))
+        score_table(question(), "out.csv", Threads(1), QueryOptions(id="name", object="word"))
 
 
 def test_damaged_texts_are_refused(home: Path) -> None:
     zarr.open_array("words.zarr/objects", mode="r+")[0, 0] = ord("c")
     with pytest.raises(InputError, match="SHA-256"):
-        score_table(question("words.zarr/objects"), "out.csv", Here(1), QueryOptions(object="word"))
+        score_table(question("words.zarr/objects"), "out.csv", Threads(1), QueryOptions(object="word"))
 
 
 def test_objects_are_beside_their_names_and_none_is_empty(tmp_path: Path) -> None:

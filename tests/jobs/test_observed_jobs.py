@@ -10,7 +10,7 @@ import scipy.sparse
 
 from distforest import SMERF, ObservedDistances
 from distforest.errors import MemoryLimitError, SpecError
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
 from distforest.jobs.preview import check_and_stage, preview
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Options, fit
@@ -57,7 +57,7 @@ def test_a_job_on_measured_pairs_grows_the_forest_of_the_estimator(place: Path) 
     spec = job(place, "apart.zarr")
     inputs = check_and_stage(spec, f"{spec.output}.job")
     assert inputs.n_unobserved == N * (N - 1) // 2 - len(PAIRS)
-    assert fit(inputs, spec.output, Folder(f"{spec.output}.job"), Here(2), Options()).digest == forest.digest_
+    assert fit(inputs, spec.output, Folder(f"{spec.output}.job"), Threads(2), Options()).digest == forest.digest_
 
 
 def test_observed_distances_take_the_memory_of_a_dense_matrix(place: Path) -> None:

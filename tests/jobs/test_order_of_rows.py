@@ -16,9 +16,9 @@ import zarr
 
 from distforest import RFD, SMERF, Distances, Embedding, Labels, ObservedDistances, SimForestClassifier, Targets
 from distforest.errors import DistforestWarning
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
-from distforest.sources.files.ids import told_of_named_order, told_of_square_order, warning_of_pair_order
+from distforest.sources.files.ids import warning_about_named_order, warning_about_pair_order, warning_about_square_order
 from distforest.sources.files.ingest import ingest
 from tests.messages import naming
 
@@ -46,10 +46,10 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("names", [TEXTS, NUMBERS], ids=["texts", "numbers"])
-def test_the_same_names_in_another_order_are_told(names: Sequence[Any]) -> None:
+def test_the_same_names_in_another_order_are_reported(names: Sequence[Any]) -> None:
     one, other = (ingested(name, rows) for name, rows in (("a", table(names)), ("b", table(names).iloc[TURNED])))
     place = int(np.argmax(np.arange(N) != TURNED))
-    told = told_of_named_order([f"{one}/X", f"{one}/y", f"{other}/weights"])
+    told = warning_about_named_order([f"{one}/X", f"{one}/y", f"{other}/weights"])
     row = rf"row {place} .*a\.zarr/X .*'{names[place]}' .*b\.zarr/weights .*'{names[TURNED[place]]}'"
     assert re.match(row, told)
 
@@ -66,9 +66,9 @@ def test_names_that_do_not_contradict_are_no_matter() -> None:
     }
     for name, rows in others.items():
         other = ingested(name, rows)
-        assert told_of_named_order([f"{one}/X", f"{other}/y"]) == "", name
+        assert warning_about_named_order([f"{one}/X", f"{other}/y"]) == "", name
     without = ingested("without", table(TEXTS).drop(columns="name").iloc[TURNED], id=None)
-    assert told_of_named_order([f"{one}/X", f"{without}/y", "nothing.zarr/y", "a.zarr/ids"]) == ""
+    assert warning_about_named_order([f"{one}/X", f"{without}/y", "nothing.zarr/y", "a.zarr/ids"]) == ""
 
 
 def job(features: str, truth: str, kind: str = "labels", weights: str | None = None) -> Spec:
@@ -79,7 +79,7 @@ def job(features: str, truth: str, kind: str = "labels", weights: str | None = N
     return Spec.from_dict({**known, "input": inputs | own, "run": {"scratch": str(Path("scratch").absolute())}})
 
 
-def told_in(work: Callable[[], object]) -> list[str]:
+def warnings_in(work: Callable[[], object]) -> list[str]:
     """What is said of addresses."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
@@ -87,38 +87,38 @@ def told_in(work: Callable[[], object]) -> list[str]:
     return [str(one.message) for one in found if ".zarr" in str(one.message)]
 
 
-def told_by(spec: Spec) -> list[str]:
-    return told_in(lambda: stage_inputs(spec, str(Path("job").absolute())))
+def warnings_of(spec: Spec) -> list[str]:
+    return warnings_in(lambda: stage_inputs(spec, str(Path("job").absolute())))
 
 
 def test_a_job_tells_of_labels_and_weights_in_another_order() -> None:
     one, other = ingested("a", table(TEXTS)), ingested("b", table(TEXTS).iloc[TURNED])
-    assert told_by(job(f"{one}/X", f"{one}/y", weights=f"{one}/weights")) == []
-    assert len(told_by(job(f"{one}/X", f"{other}/y"))) == 1
-    [told] = told_by(job(f"{one}/X", f"{one}/y", weights=f"{other}/weights"))
+    assert warnings_of(job(f"{one}/X", f"{one}/y", weights=f"{one}/weights")) == []
+    assert len(warnings_of(job(f"{one}/X", f"{other}/y"))) == 1
+    [told] = warnings_of(job(f"{one}/X", f"{one}/y", weights=f"{other}/weights"))
     assert "b.zarr/weights" in told
 
 
 @pytest.mark.slow
-def test_columns_of_distances_in_another_order_than_their_rows_are_told() -> None:
+def test_columns_of_distances_in_another_order_than_their_rows_are_reported() -> None:
     distances = pd.DataFrame(np.abs(VALUES[:, None, 0] - VALUES[:, 0]), index=TEXTS, columns=TEXTS)
     others = distances.set_axis([f"d{k}" for k in range(N)], axis=1)
     told = {}
     for name, frame in (("ordered", distances), ("turned", distances.iloc[:, TURNED]), ("others", others)):
         frame.to_csv(f"{name}.csv", index_label="name")
         ingest(f"{name}.csv", f"{name}.zarr", id="name")
-        told[name] = told_of_square_order(f"{name}.zarr/X")
+        told[name] = warning_about_square_order(f"{name}.zarr/X")
     place = int(np.argmax(np.arange(N) != TURNED))
     assert (told["ordered"], told["others"]) == ("", "")
     row, column = f"row {place} .*{TEXTS[place]!r}", f"column {place} .*{TEXTS[TURNED[place]]!r}"
     assert re.match(rf"{row} .*{column}", told["turned"])
     assert "turned.zarr/X" in told["turned"]
     features = ingested("a", table(TEXTS))
-    assert told_by(job(f"{features}/X", "turned.zarr/X", "dense")) == [f"DF005 {told['turned']}"]
+    assert warnings_of(job(f"{features}/X", "turned.zarr/X", "dense")) == [f"DF005 {told['turned']}"]
     smerf, simforest = SMERF(n_estimators=2), SimForestClassifier(n_estimators=2, kind="distance")
     for given in ("turned.zarr/X", Distances("turned.zarr/X")):
-        assert told_in(partial(smerf.fit, f"{features}/X", given)) == [f"DF005 {told['turned']}"]
-    assert told_in(partial(simforest.fit, "turned.zarr/X", np.arange(N) % 2)) == [f"DF005 {told['turned']}"]
+        assert warnings_in(partial(smerf.fit, f"{features}/X", given)) == [f"DF005 {told['turned']}"]
+    assert warnings_in(partial(simforest.fit, "turned.zarr/X", np.arange(N) % 2)) == [f"DF005 {told['turned']}"]
 
 
 def test_a_fit_to_addresses_tells_it_too() -> None:
@@ -145,7 +145,7 @@ def test_a_fit_tells_it_of_opened_arrays_and_of_named_truths() -> None:
 
 
 @pytest.mark.parametrize("names", [TEXTS, NUMBERS], ids=["texts", "numbers"])
-def test_pairs_that_number_the_rows_of_a_table_in_another_order_are_told(names: Sequence[Any]) -> None:
+def test_pairs_that_number_the_rows_of_a_table_in_another_order_are_reported(names: Sequence[Any]) -> None:
     one, other = (ingested(name, rows) for name, rows in (("a", table(names)), ("b", table(names).iloc[TURNED])))
     fewer = ingested("c", table(names).iloc[:-1])
     i, j = np.triu_indices(N, 1)
@@ -157,7 +157,7 @@ def test_pairs_that_number_the_rows_of_a_table_in_another_order_are_told(names: 
     links, few = ("links.zarr/pairs", "links.zarr/y"), {"n_estimators": 2, "random_state": 0}
     observed = {"kind": "observed", "matrix": "apart.zarr"}
     in_jobs = {"rfd": dict(zip(("pairs", "similar"), links, strict=True)), "smerf": {"distances": observed}}
-    for features, is_told in ((one, False), (other, True)):
+    for features, is_warned in ((one, False), (other, True)):
         X = f"{features}/X"
         works: dict[str, list[Callable[[], object]]] = {
             "links.zarr/pairs": [partial(RFD(**few).fit_pairs, X, *links)],
@@ -168,14 +168,14 @@ def test_pairs_that_number_the_rows_of_a_table_in_another_order_are_told(names: 
             own.append(partial(stage_inputs, Spec.from_dict(spec), "job"))
         for address, each in works.items():
             for work in each:
-                found = [one for one in told_in(work) if one.startswith("DF005")]
-                assert len(found) == is_told
+                found = [one for one in warnings_in(work) if one.startswith("DF005")]
+                assert len(found) == is_warned
                 assert all(address in one and X in one for one in found)
-    assert warning_of_pair_order("links.zarr/pairs", f"{fewer}/X") == ""
+    assert warning_about_pair_order("links.zarr/pairs", f"{fewer}/X") == ""
 
 
 def test_what_a_table_calls_address_is_no_address() -> None:
     targets = pd.Series(VALUES[:, 0], ["address", *TEXTS[1:]])
     pairs = pd.DataFrame({"address": range(4), "other": range(4, 8)})
-    assert told_in(partial(SMERF(n_estimators=2).fit, VALUES, targets)) == []
-    assert told_in(partial(RFD(n_estimators=2).fit_pairs, VALUES, pairs, [0, 1, 0, 1])) == []
+    assert warnings_in(partial(SMERF(n_estimators=2).fit, VALUES, targets)) == []
+    assert warnings_in(partial(RFD(n_estimators=2).fit_pairs, VALUES, pairs, [0, 1, 0, 1])) == []

@@ -23,12 +23,12 @@ from distforest.forest.forest import Forest
 from distforest.forest.sealed.artifact import open_forest, save
 from distforest.growth.problem import Problem
 from distforest.jobs import merge, train
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Fitted, Options, fit, kept
 from distforest.sources.arrays import open_array, write_array
 from distforest.stores.claims import CLAIM, Claim
@@ -105,7 +105,7 @@ def output(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 def fitted(inputs: Inputs, output: str, **options: Any) -> Fitted:
     """Train in this thread; the shards lie apart from the output."""
-    return fit(inputs, output, Folder(f"memory://work-{uuid.uuid4().hex}"), Here(1), Options(**options))
+    return fit(inputs, output, Folder(f"memory://work-{uuid.uuid4().hex}"), Threads(1), Options(**options))
 
 
 # --- at the door, and at the seal -------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def test_a_second_fit_of_an_output_is_refused_while_the_first_one_grows(
                 fitted(other, output, overwrite=overwrite)
             refused.append(str(found.value))
         with pytest.raises(ConflictError, match=naming(output, "another fit", "another scoring")):
-            score(Question(f"{home.own}/g.zarr", f"{home.data}/d.zarr/X", "apply"), output, Here(1))
+            score(Question(f"{home.own}/g.zarr", f"{home.data}/d.zarr/X", "apply"), output, Threads(1))
         return grow(self, trees)
 
     monkeypatch.setattr(Problem, "grow", meanwhile)
@@ -339,9 +339,9 @@ def test_a_fit_with_another_seed_goes_on_where_one_was_interrupted(home: Home, m
     with monkeypatch.context() as patch:
         patch.setattr(train, "commit", interrupted)
         with pytest.raises(KeyboardInterrupt), claim.held(), kept(folder):
-            fit(home.inputs(), claim.output, folder, Here(1), Options(batch=1, claim=claim))
+            fit(home.inputs(), claim.output, folder, Threads(1), Options(batch=1, claim=claim))
     assert folder.names() == [train.shard_name(0, 0)] or len(folder.names()) == 1
-    fit(home.inputs(seed=2), claim.output, folder, Here(1), Options())
+    fit(home.inputs(seed=2), claim.output, folder, Threads(1), Options())
     assert home.left() == {"f.zarr"}
 
 
@@ -364,7 +364,7 @@ def test_answers_never_take_the_place_of_what_they_are_about(home: Home, asked: 
     for question in (asked, reference):
         for name in ("g.zarr", "q.zarr", "q.zarr/X", "link.zarr", "./q.zarr", "link.zarr/X", "g.zarr/a.zarr"):
             with pytest.raises(InputError, match=naming("output", f"'{home.own}/{name}'")):
-                score(question, f"{home.own}/{name}", Here(1), overwrite=True)
+                score(question, f"{home.own}/{name}", Threads(1), overwrite=True)
     assert {path: path.read_bytes() for path in home.own.rglob("*") if path.is_file()} == before
 
 
@@ -375,18 +375,18 @@ def test_answers_replace_answers_alone(home: Home, asked: Question) -> None:
             place.mkdir()
         (place / content if content else place).write_text("mine")
         with pytest.raises(InputError, match=naming(place, content or "a file")):
-            score(asked, str(place), Here(1), overwrite=True)
+            score(asked, str(place), Threads(1), overwrite=True)
         assert (place / content if content else place).read_text() == "mine"
     save(open_forest(asked.forest), f"{home.own}/other.zarr")
     with pytest.raises(InputError, match=naming(f"{home.own}/other.zarr", "a sealed forest")):
-        score(asked, f"{home.own}/other.zarr", Here(1), overwrite=True)
+        score(asked, f"{home.own}/other.zarr", Threads(1), overwrite=True)
     assert open_forest(f"{home.own}/other.zarr").digest == open_forest(asked.forest).digest
 
 
 def test_older_answers_are_there_until_the_new_ones_are_whole(
     home: Home, asked: Question, output: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    score(asked, output, Here(1))
+    score(asked, output, Threads(1))
     before = np.asarray(open_array(f"{output}/distance")[...])
     other = replace(asked, answer="apply")
 
@@ -396,11 +396,11 @@ def test_older_answers_are_there_until_the_new_ones_are_whole(
     with monkeypatch.context() as patch:
         patch.setattr("distforest.jobs.score.answer_rows", fails)
         with pytest.raises(JobError, match="the end"):
-            score(other, output, Here(1), overwrite=True)
+            score(other, output, Threads(1), overwrite=True)
     assert (np.asarray(open_array(f"{output}/distance")[...]) == before).all()
     with pytest.raises(InputError, match=naming(output, "`run.overwrite`")):
-        score(other, output, Here(1))
-    score(other, output, Here(1), overwrite=True)
+        score(other, output, Threads(1))
+    score(other, output, Threads(1), overwrite=True)
     assert not Folder(output).exists("distance")
     assert open_array(f"{output}/nodes").shape[0] == len(before)
 
@@ -411,7 +411,7 @@ def test_a_scoring_whose_begun_answers_are_gone_begins_anew(
 ) -> None:
     """As those are that are to replace others on a store, once the job has failed and given its output back."""
     folder = Folder(f"memory://work-{uuid.uuid4().hex}")
-    score(replace(asked, answer="apply"), output, Here(1))
+    score(replace(asked, answer="apply"), output, Threads(1))
 
     def fails(*_: Any) -> None:
         raise JobError("the end")
@@ -419,12 +419,12 @@ def test_a_scoring_whose_begun_answers_are_gone_begins_anew(
     with monkeypatch.context() as patch:
         patch.setattr("distforest.stores.building.publish", fails)
         with pytest.raises(JobError, match="the end"):
-            score(asked, output, Here(1), overwrite=True, folder=folder)
+            score(asked, output, Threads(1), overwrite=True, folder=folder)
     for name in folder.names():
         if name.startswith("answers-"):
             folder.within(name).remove()
     assert [name for name in folder.names() if name.startswith("done-")]
-    score(asked, output, Here(1), overwrite=True, folder=folder)
+    score(asked, output, Threads(1), overwrite=True, folder=folder)
     assert np.isfinite(np.asarray(open_array(f"{output}/distance")[...])).all()
 
 
@@ -442,7 +442,7 @@ def test_a_scoring_that_was_taken_for_dead_is_refused_at_the_seal(
 
     monkeypatch.setattr(module, "answer_rows", frozen)
     with pytest.raises(ConflictError, match=naming(output, "the usurper", "another scoring")):
-        score(asked, output, Here(1))
+        score(asked, output, Threads(1))
     usurper.release()
     Folder(output).remove()
 
@@ -471,7 +471,7 @@ def test_a_task_that_outlives_its_scoring_writes_nothing_into_the_next_one(
 
     monkeypatch.setattr(module, "answer_rows", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        score(asked, output, Here(1))
+        score(asked, output, Threads(1))
     with pytest.raises(CancelledJobError, match=naming("another scoring", f"{output}.job/{CLAIM}")):
         answer(late[0])
     assert not Folder(f"{output}.job").exists()
@@ -479,9 +479,9 @@ def test_a_task_that_outlives_its_scoring_writes_nothing_into_the_next_one(
     rows = samples.features()[::-1]
     write_array(f"{home.own}/q.zarr", "R", rows.shape, rows.dtype, [rows])
     other = replace(asked, queries=f"{home.own}/q.zarr/R")
-    score(other, output, Here(1), overwrite=True)
+    score(other, output, Threads(1), overwrite=True)
     monkeypatch.setattr(module, "answer_rows", answer)
-    score(other, f"{home.own}/apart.zarr", Here(1))
+    score(other, f"{home.own}/apart.zarr", Threads(1))
     found, expected = (np.asarray(open_array(f"{at}/distance")[...]) for at in (output, f"{home.own}/apart.zarr"))
     assert found.tobytes() == expected.tobytes()
     Folder(output).remove()
@@ -506,8 +506,8 @@ def test_a_task_that_outlives_its_fit_writes_nothing_into_the_next_one(
     folder = Folder(f"memory://work-{uuid.uuid4().hex}")
     monkeypatch.setattr(merge, "merge_rows", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        fit(home.inputs(), output, folder, Here(1), Options())
+        fit(home.inputs(), output, folder, Threads(1), Options())
     monkeypatch.setattr(merge, "merge_rows", merged_before)
-    done = fit(home.inputs(seed=2), output, folder, Here(1), Options(overwrite=True))
+    done = fit(home.inputs(seed=2), output, folder, Threads(1), Options(overwrite=True))
     assert open_forest(output).digest == done.digest
     Folder(output).remove()

@@ -13,15 +13,15 @@ from sklearn.base import clone
 from distforest import RFD, TreeRank, load
 from distforest.errors import DistforestWarning, InputError, SpecError
 from distforest.forest.sealed.artifact import open_forest
-from distforest.growth.pairs.problem import PairProblem
-from distforest.jobs.cluster import Cluster, Here
+from distforest.growth.pairs.pair_problem import PairProblem
+from distforest.jobs.cluster import Cluster, Threads
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.plan import plan
 from distforest.jobs.preview import preview
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import size_of
 from distforest.sources.arrays import open_array, write_array
 from tests import samples
@@ -129,7 +129,7 @@ def test_a_job_grows_the_forest_of_the_estimator(
     method: str,
 ) -> None:
     spec = spec_of(store, tmp_path, taught, method, input={"features": features})
-    done, expected = run(spec, Here(threads), batch=batch), reference[method, taught]
+    done, expected = run(spec, Threads(threads), batch=batch), reference[method, taught]
     assert (done.digest, done.n_grown) == (expected.digest_, N_TREES)
     loaded = load(done.address)
     assert type(loaded) is type(expected)
@@ -186,16 +186,16 @@ def test_an_interrupted_job_goes_on_to_the_same_forest(
 
     monkeypatch.setattr(PairProblem, "grow", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run(spec, Here(1), batch=4)
+        run(spec, Threads(1), batch=4)
     assert not Path(spec.output).exists()
     monkeypatch.setattr(PairProblem, "grow", grow)
-    done = run(spec, Here(2), batch=3)
+    done = run(spec, Threads(2), batch=3)
     assert (done.digest, done.n_grown) == (reference["rfd", taught].digest_, N_TREES - 8)
-    assert run(spec, Here(1)).n_grown == 0  # sealed
+    assert run(spec, Threads(1)).n_grown == 0  # sealed
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_pairs_that_are_alike_and_unlike_are_told(store: Path, tmp_path: Path, method: str) -> None:
+def test_pairs_that_are_alike_and_unlike_are_reported(store: Path, tmp_path: Path, method: str) -> None:
     spec = spec_of(store, tmp_path, "links", method, input={"pairs": "both", "similar": "or_not"})
     told = naming("DF009 pairs: 3 ", f" {PAIRS[0].min()} and {PAIRS[0].max()};")
     with pytest.warns(DistforestWarning, match=told):
@@ -215,7 +215,7 @@ def test_other_pairs_are_another_job(store: Path, tmp_path: Path) -> None:
 
 
 def test_points_are_kept_once_in_the_artifact(store: Path, tmp_path: Path) -> None:
-    forest = open_forest(run(spec_of(store, tmp_path), Here(1), batch=5).address)
+    forest = open_forest(run(spec_of(store, tmp_path), Threads(1), batch=5).address)
     assert forest.points.tobytes() == X.astype(np.float32).tobytes()
     assert "leaves" not in forest.arrays()
     assert forest.in_bag.shape == (N_TREES, N)
@@ -247,16 +247,16 @@ def test_answers_are_those_of_the_forest_in_any_blocks(
     monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", cells)
     forest, at = load(sealed / f"{method}.zarr"), f"{sealed}/{method}.zarr"
     new = X[:9] + 0.5
-    found = answers_of(Question(at, f"{store}/new", "distance"), tmp_path, Here(2))["distance"]
+    found = answers_of(Question(at, f"{store}/new", "distance"), tmp_path, Threads(2))["distance"]
     assert found.tobytes() == forest.distance(new, X).astype(np.float32).tobytes()
     asked = Question(at, f"{store}/new", "distance", reference=f"{store}/by_seven")
-    assert answers_of(asked, tmp_path, Here(1))["distance"].tobytes() == found.tobytes()
+    assert answers_of(asked, tmp_path, Threads(1))["distance"].tobytes() == found.tobytes()
     asked = Question(at, f"{store}/X", "pairs", pairs=f"{store}/pairs")
-    found = answers_of(asked, tmp_path, Here(2))["distance"]
+    found = answers_of(asked, tmp_path, Threads(2))["distance"]
     assert found.tobytes() == forest.distance()[tuple(PAIRS.T)].astype(np.float32).tobytes()
     for without_self in (False, True):
         asked = Question(at, f"{store}/X", "neighbors", n_neighbors=7, without_self=without_self)
-        found_both = answers_of(asked, tmp_path, Here(2))
+        found_both = answers_of(asked, tmp_path, Threads(2))
         distances, indices = forest.kneighbors(None if without_self else X, 7)
         assert found_both["indices"].tolist() == indices.tolist()
         assert found_both["distance"].tobytes() == distances.astype(np.float32).tobytes()
@@ -267,7 +267,7 @@ def test_answers_are_those_of_the_forest_in_any_blocks(
 def test_workers_answer_what_threads_do(cluster: OnDask, store: Path, sealed: Path, tmp_path: Path) -> None:
     for method in METHODS:
         question = Question(f"{sealed}/{method}.zarr", f"{store}/new", "neighbors", n_neighbors=3)
-        here, there = (samples.bits(answers_of(question, tmp_path, own)) for own in (Here(1), cluster))
+        here, there = (samples.bits(answers_of(question, tmp_path, own)) for own in (Threads(1), cluster))
         assert here == there
 
 
@@ -291,7 +291,7 @@ def test_questions_that_cannot_be_answered_leave_nothing(
     given = {"queries": "new", "answer": "distance", **asked}
     given |= {name: f"{store}/{given[name]}" for name in ("queries", "reference", "pairs") if name in given}
     with pytest.raises(InputError, match=naming(*named)):
-        score(Question(f"{sealed}/rfd.zarr", **given), f"{tmp_path}/answers.zarr", Here(1))
+        score(Question(f"{sealed}/rfd.zarr", **given), f"{tmp_path}/answers.zarr", Threads(1))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -306,7 +306,7 @@ MISFITS: dict[str, tuple[str, dict[str, str], tuple[object, ...]]] = {
 
 
 @pytest.mark.parametrize("misfit", MISFITS)
-def test_inputs_that_do_not_go_together_are_told_by_the_preview_and_by_the_job(
+def test_inputs_that_do_not_go_together_are_reported_by_the_preview_and_by_the_job(
     store: Path, tmp_path: Path, misfit: str
 ) -> None:
     taught, changed, named = MISFITS[misfit]
@@ -314,7 +314,7 @@ def test_inputs_that_do_not_go_together_are_told_by_the_preview_and_by_the_job(
     with pytest.raises(SpecError, match=naming(*named)):
         preview(spec)
     with pytest.raises(InputError):
-        run(spec, Here(1))
+        run(spec, Threads(1))
     assert not Path(spec.output).exists()
 
 
@@ -328,12 +328,12 @@ def test_inputs_that_do_not_go_together_are_told_by_the_preview_and_by_the_job(
         ({"features": "large"}, ("features", "1.70141e+38", "3e+38")),
     ],
 )
-def test_values_that_cannot_be_used_are_told_by_the_job(
+def test_values_that_cannot_be_used_are_reported_by_the_job(
     store: Path, tmp_path: Path, changed: dict[str, str], named: tuple[object, ...]
 ) -> None:
     spec = spec_of(store, tmp_path, "links", input=changed)
     with pytest.raises(InputError, match=naming(*named)):
-        run(spec, Here(1))
+        run(spec, Threads(1))
     assert not Path(spec.output).exists()
 
 
@@ -366,7 +366,7 @@ def test_inputs_that_no_method_takes_are_refused(
         ({"max_samples": 301, "resample": "pairs"}, ("params.max_samples: ", "301 of 300")),
     ],
 )
-def test_parameters_that_do_not_go_together_are_told_before_anything_is_read(
+def test_parameters_that_do_not_go_together_are_reported_before_anything_is_read(
     store: Path, tmp_path: Path, params: dict[str, Any], named: tuple[str, ...]
 ) -> None:
     with pytest.raises(SpecError, match=naming(*named)):

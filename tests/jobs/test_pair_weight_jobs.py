@@ -13,11 +13,11 @@ from distforest import RFD, TreeRank, load, merge
 from distforest.command_line.cli import main
 from distforest.errors import InputError, SpecError
 from distforest.forest.sealed.artifact import open_forest, read_manifest
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.preview import check_and_stage, preview
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit
 from distforest.stores.folder import Folder
 from tests.jobs.iris_jobs import checked_run, write_arrays
@@ -77,7 +77,7 @@ def spec_of(store: str, home: Path, name: str, weights: str | None, **changed: A
 def test_a_job_grows_the_forest_of_the_estimator(
     store: str, tmp_path: Path, name: str, weights: str, points: str | None
 ) -> None:
-    done = checked_run(spec_of(store, tmp_path, name, weights, sample_weight=points), Here(2))
+    done = checked_run(spec_of(store, tmp_path, name, weights, sample_weight=points), Threads(2))
     of_points = POINTS if points else None
     own = METHODS[name].fit_pairs(X, PAIRS, SIMILAR, of_points, pair_weight=WEIGHTS[weights])
     assert done.digest == own.digest_
@@ -90,7 +90,7 @@ def test_a_job_grows_the_forest_of_the_estimator(
 
 @pytest.mark.slow
 def test_a_sealed_forest_says_that_pairs_had_weights(store: str, tmp_path: Path) -> None:
-    done = checked_run(spec_of(store, tmp_path, "rfd", "whole"), Here(1))
+    done = checked_run(spec_of(store, tmp_path, "rfd", "whole"), Threads(1))
     told = CliRunner().invoke(main, ["inspect", done.address], catch_exceptions=False)
     assert f"of given pairs: absent {(WHOLE == 0).sum()}, pairs 300" in told.output
     METHODS["rfd"].fit_pairs(X, PAIRS, SIMILAR, pair_weight=WHOLE).save(f"{tmp_path}/python.zarr")
@@ -109,11 +109,11 @@ def test_a_job_adds_trees_to_a_forest_of_the_same_weights(store: str, tmp_path: 
     """`distforest fit --trees` grows on by the fingerprint, which covers the weights."""
     spec = spec_of(store, tmp_path, "rfd", "whole").to_dict()
     more = {**spec, "params": {**dict(spec["params"]), "n_estimators": 9}}  # type: ignore[call-overload]
-    checked_run(Spec.from_dict(spec), Here(1))
+    checked_run(Spec.from_dict(spec), Threads(1))
     earlier = open_forest(str(spec["output"]))
     folder = Folder(f"{spec['output']}.more.job")
     inputs = check_and_stage(Spec.from_dict(more), folder.address)
-    done = fit(inputs, f"{tmp_path}/more.zarr", folder, Here(1), Options(earlier=str(spec["output"])))
+    done = fit(inputs, f"{tmp_path}/more.zarr", folder, Threads(1), Options(earlier=str(spec["output"])))
     own = RFD(9, random_state=3).fit_pairs(X, PAIRS, SIMILAR, pair_weight=WHOLE)
     assert done.digest == own.digest_
     assert open_forest(done.address).in_bag[: earlier.n_trees].tolist() == earlier.in_bag.tolist()
@@ -131,7 +131,7 @@ def test_forests_of_other_weights_are_not_merged(store: str, tmp_path: Path) -> 
     for place, weights in enumerate(("whole", "parts")):
         table = {**spec_of(store, tmp_path, "rfd", weights).to_dict(), "seed": place}
         addresses.append(
-            checked_run(Spec.from_dict({**table, "output": f"{tmp_path}/{weights}.zarr"}), Here(1)).address
+            checked_run(Spec.from_dict({**table, "output": f"{tmp_path}/{weights}.zarr"}), Threads(1)).address
         )
     with pytest.raises(InputError, match=naming("pair_weight", "sha256")):
         merge(addresses)
@@ -179,7 +179,7 @@ def test_metadata_show_weights_that_do_not_fit(
 )
 def test_weights_of_bad_values_are_refused(store: str, tmp_path: Path, weights: str, named: tuple[object, ...]) -> None:
     with pytest.raises(InputError, match=naming(*named)):
-        checked_run(spec_of(store, tmp_path, "rfd", weights), Here(1))
+        checked_run(spec_of(store, tmp_path, "rfd", weights), Threads(1))
     assert not Path(f"{tmp_path}/rfd.zarr").exists()
 
 

@@ -17,12 +17,12 @@ from distributed import Client, LocalCluster
 from distforest.errors import InputError, SpecError
 from distforest.growth import parts
 from distforest.jobs import on_dask, rounds
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.preview import faults_of_metadata, preview
 from distforest.jobs.scratch_room import SMALL_BYTES, HostWorkers
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit
 from distforest.jobs.tune_spec import TuneSpec
 from distforest.jobs.worker_start import quiet_start
@@ -95,10 +95,10 @@ def spec_of(
 @pytest.mark.parametrize("X", ["X_by_seven", "holes"])
 def test_parts_seal_the_forest_of_memory(store: str, tmp_path: Path, kind: str, weights: bool, X: str) -> None:
     spec = spec_of(store, tmp_path, kind, X, weights)
-    digests = {run_in_parts(spec, Here()).digest}
+    digests = {run_in_parts(spec, Threads()).digest}
     for n_parts, rows_of_pack in ((1, 40), (2, 300), (3, 1), (4, 25)):
         of_parts = replace(spec, output=f"{tmp_path}/{n_parts}.zarr")
-        digests.add(run_in_parts(of_parts, Here(), n_parts, rows_of_pack).digest)
+        digests.add(run_in_parts(of_parts, Threads(), n_parts, rows_of_pack).digest)
     assert len(digests) == 1
 
 
@@ -121,29 +121,29 @@ def test_parts_seal_the_forest_of_memory(store: str, tmp_path: Path, kind: str, 
 )
 def test_parameters_mean_the_same_in_parts(store: str, tmp_path: Path, params: dict[str, Any]) -> None:
     spec = spec_of(store, tmp_path, X="holes_by_sixty", **params)
-    expected = run_in_parts(spec, Here())
-    found = run_in_parts(replace(spec, output=f"{tmp_path}/parts.zarr"), Here(), 3, 30)
+    expected = run_in_parts(spec, Threads())
+    found = run_in_parts(replace(spec, output=f"{tmp_path}/parts.zarr"), Threads(), 3, 30)
     assert (found.digest, found.warnings) == (expected.digest, expected.warnings)
 
 
 @pytest.mark.slow
 def test_trees_of_both_kinds_make_one_forest(store: str, tmp_path: Path) -> None:
     """Rows in parts are no part of a job's fingerprint, so a forest may be grown on in another way."""
-    expected = run_in_parts(spec_of(store, tmp_path, n_estimators=5), Here()).digest
+    expected = run_in_parts(spec_of(store, tmp_path, n_estimators=5), Threads()).digest
     spec = spec_of(store, tmp_path / "on", n_estimators=2)
-    run_in_parts(spec, Here(), 3, 30)
-    assert run_in_parts(spec, Here()).n_grown == 0, "it is sealed already, whichever way its trees grow"
+    run_in_parts(spec, Threads(), 3, 30)
+    assert run_in_parts(spec, Threads()).n_grown == 0, "it is sealed already, whichever way its trees grow"
     on = replace(spec, params={**spec.params, "n_estimators": 4})
-    assert run_in_parts(on, Here(), earlier=spec.output).n_grown == 2
+    assert run_in_parts(on, Threads(), earlier=spec.output).n_grown == 2
     last = replace(spec, params={**spec.params, "n_estimators": 5})
-    done = run_in_parts(last, Here(), 2, 30, earlier=spec.output)
+    done = run_in_parts(last, Threads(), 2, 30, earlier=spec.output)
     assert (done.digest, done.n_grown) == (expected, 1)
 
 
 @pytest.mark.slow
 def test_only_rows_of_its_parts_are_staged(store: str, tmp_path: Path) -> None:
     spec = spec_of(store, tmp_path)
-    run_in_parts(spec, Here(), 3, 30)
+    run_in_parts(spec, Threads(), 3, 30)
     sizes = [file.stat().st_size for file in (tmp_path / "scratch").glob("*.npy")]
     assert sizes, "bins and truth are staged"
     assert max(sizes) < N_ROWS * N_COLUMNS * 4, "and no features"
@@ -162,7 +162,7 @@ def test_features_that_change_are_refused(store: str, tmp_path: Path) -> None:
     Folder(f"{tmp_path}/own.zarr").remove()
     (tmp_path / "new.zarr").rename(tmp_path / "own.zarr")
     with pytest.raises(InputError, match=naming(f"{tmp_path}/own.zarr/X", "changed")):
-        fit(inputs, spec.output, folder, Here(), Options())
+        fit(inputs, spec.output, folder, Threads(), Options())
 
 
 def test_a_tree_that_is_too_heavy_is_refused(store: str, tmp_path: Path) -> None:
@@ -174,9 +174,9 @@ def test_a_tree_that_is_too_heavy_is_refused(store: str, tmp_path: Path) -> None
         spec, input=replace(spec.input, addresses={**spec.input.addresses, "sample_weight": f"{tmp_path}/own.zarr/w"})
     )
     with pytest.raises(InputError, match=naming("sample_weight: ", "2,147,483,647", "max_samples")):
-        run_in_parts(spec, Here())
+        run_in_parts(spec, Threads())
     with pytest.raises(InputError, match=naming("sample_weight: ", "2,147,483,647", "max_samples")):
-        run_in_parts(replace(spec, output=f"{tmp_path}/p.zarr"), Here(), 2)
+        run_in_parts(replace(spec, output=f"{tmp_path}/p.zarr"), Threads(), 2)
 
 
 # --- what a spec says -----------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def two_threads() -> Iterator[Client]:
 @pytest.mark.parametrize("n_parts", [1, 2, 3, 4])
 def test_threads_of_workers_seal_the_forest_of_memory(store: str, tmp_path: Path, n_parts: int) -> None:
     spec = spec_of(store, tmp_path, X="holes")
-    expected = run_in_parts(spec, Here()).digest
+    expected = run_in_parts(spec, Threads()).digest
     with two_threads() as client:
         of_parts = replace(spec, output=f"{tmp_path}/parts.zarr")
         assert run_in_parts(of_parts, OnDask(client), n_parts, 25).digest == expected
@@ -360,7 +360,7 @@ class DyingPhase(distributed.WorkerPlugin):
 
 @pytest.fixture(scope="module")
 def digest_of_memory(store: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return run_in_parts(spec_of(store, tmp_path_factory.mktemp("memory"), X="holes"), Here()).digest
+    return run_in_parts(spec_of(store, tmp_path_factory.mktemp("memory"), X="holes"), Threads()).digest
 
 
 @pytest.mark.slow

@@ -13,12 +13,12 @@ from distforest.errors import MemoryLimitError
 from distforest.growth.cuts.sums import RowBlock
 from distforest.growth.methods import sampling
 from distforest.growth.passes import StoredRows
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.plan import IMPORTED_BYTES, LEAST_ROWS_BUDGET, Size, check_memory, projected_bytes, within
 from distforest.jobs.preview import preview
 from distforest.jobs.scratch_room import HostWorkers
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit
 from distforest.sources.scratch import ScratchFolder
 from distforest.stores.folder import Folder
@@ -78,7 +78,7 @@ def test_what_passes_write_is_foreseen(
 
     monkeypatch.setattr(StoredRows, "append", noting)
     inputs = replace(stage_inputs(spec, f"{tmp_path}/job"), rows_budget=budget)
-    fit(inputs, spec.output, Folder(f"{tmp_path}/job"), Here(), Options())
+    fit(inputs, spec.output, Folder(f"{tmp_path}/job"), Threads(), Options())
     codes = n * n_columns if max_bins == 16 else 0  # whose file has no name
     row_bytes = n_columns + 4 if max_bins == 16 else 4 * n_columns + 8
     foreseen = HostWorkers().passes_bytes(codes, row_bytes, sampling(spec.params, n).n_distinct)

@@ -17,8 +17,8 @@ from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.jobs import plan as module
+from distforest.jobs.input_staging import from_data
 from distforest.jobs.plan import IMPORTED_BYTES, Plan, Size, check_memory, plan, projected_bytes
-from distforest.jobs.staging import from_data
 from distforest.jobs.train import GrowTask, grow_shard, size_of
 from distforest.sources.row_kinds import Features
 from distforest.sources.truth import Truth, TruthKind
@@ -119,7 +119,7 @@ def test_of_pairs_those_count_that_a_tree_is_likely_to_draw() -> None:
 
 
 def test_larger_leaves_take_less_memory() -> None:
-    full = replace(SMALL, n_rows=10**6, most_leaves=632_121, told_bytes=8)
+    full = replace(SMALL, n_rows=10**6, most_leaves=632_121, node_value_bytes=8)
     large = replace(full, most_leaves=50_000)
     assert projected_bytes(large, 1, 1) < projected_bytes(full, 1, 1)
     assert large.tree_bytes < full.tree_bytes / 3
@@ -142,12 +142,12 @@ def test_many_classes_take_the_memory_that_is_planned(tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     written_at_once = 16 << 20  # by NumPy
-    assert replace(size, told_bytes=0).tree_bytes < peak / 8
+    assert replace(size, node_value_bytes=0).tree_bytes < peak / 8
     assert peak - written_at_once < size.tree_bytes < peak
 
 
 def test_each_part_counts_classes() -> None:
-    size = replace(SMALL, n_rows=10**6, most_leaves=10**5, n_drawn=632_121, told_bytes=4_000, n_parts=2)
+    size = replace(SMALL, n_rows=10**6, most_leaves=10**5, n_drawn=632_121, node_value_bytes=4_000, n_parts=2)
     of_nodes = 2 * 10**5 * 4_000
     assert (
         projected_bytes(replace(size, n_parts=5, parts_of_worker=5), 1, 1)

@@ -9,13 +9,13 @@ import pytest
 
 from distforest import URerF
 from distforest.errors import InputError, JobError, SpecError
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.outline import outline
 from distforest.jobs.plan import plan
 from distforest.jobs.preview import absent_inputs, check_and_stage, faults_of_metadata, preview
 from distforest.jobs.question import Question
 from distforest.jobs.scratch_room import SMALL_BYTES
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import size_of
 from distforest.sources.arrays import write_array
 from distforest.sources.files.ids import TEXT_ENCODING, packed_names
@@ -219,7 +219,7 @@ def test_the_room_in_the_scratch_folder_is_what_staging_takes(data, tmp_path, me
 
 
 @pytest.mark.parametrize("limit", [None, 200_000])
-def test_what_does_not_fit_is_told_before_anything_is_staged(data, tmp_path, monkeypatch, limit):
+def test_what_does_not_fit_is_reported_before_anything_is_staged(data, tmp_path, monkeypatch, limit):
     run = {"scratch": f"{tmp_path}/s", "scratch_limit": limit}
     spec = spec_of(data, "smerf", {"features": "X", "distances": "Z"}, {}, {**run, "workers": 1})
     needed = preview(spec).scratch.staged
@@ -235,7 +235,7 @@ def test_what_does_not_fit_is_told_before_anything_is_staged(data, tmp_path, mon
     check_and_stage(spec, f"{tmp_path}/job")
 
 
-def test_a_limit_below_what_a_job_stages_is_told_before(data, tmp_path):
+def test_a_limit_below_what_a_job_stages_is_reported_before(data, tmp_path):
     run = {"scratch": f"{tmp_path}/s", "scratch_limit": 3000}
     with pytest.raises(JobError, match=naming(f"{tmp_path}/s ", "0 of the 3,000", "`run.scratch_limit`")):
         check_and_stage(spec_of(data, "smerf", {"features": "X", "distances": "Z"}, {}, run), f"{tmp_path}/job")

@@ -24,11 +24,11 @@ from distforest import (
 )
 from distforest.errors import ArtifactError, InputError, SpecError
 from distforest.forest.sealed.artifact import open_forest, read_manifest
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.preview import preview
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from tests import samples
 from tests.jobs.iris_jobs import checked_run, write_arrays
 from tests.messages import naming
@@ -103,7 +103,7 @@ def spec_of(store: str, home: Path, case: str, weights: str | None) -> Spec:
 @pytest.mark.parametrize("weights", ["whole", "parts"])
 @pytest.mark.parametrize("case", JOBS)
 def test_a_job_grows_the_forest_of_the_estimator(store: str, tmp_path: Path, case: str, weights: str) -> None:
-    done = checked_run(spec_of(store, tmp_path, case, weights), Here(2))
+    done = checked_run(spec_of(store, tmp_path, case, weights), Threads(2))
     own = FITS[case]({"whole": WHOLE, "parts": PARTS}[weights])
     assert done.digest == own.digest_
     sealed = open_forest(done.address)
@@ -150,7 +150,7 @@ def test_metadata_show_that_weights_are_not_those_of_the_points(store: str, tmp_
 )
 def test_weights_of_bad_values_are_refused(store: str, tmp_path: Path, weights: str, found: str) -> None:
     with pytest.raises(InputError, match=naming("sample_weight: ", found)):
-        checked_run(spec_of(store, tmp_path, "classes", weights), Here(1))
+        checked_run(spec_of(store, tmp_path, "classes", weights), Threads(1))
     assert not Path(f"{tmp_path}/classes.zarr").exists()
 
 

@@ -17,9 +17,9 @@ from jsonschema import Draft202012Validator
 from distforest.errors import SpecError
 from distforest.growth.methods import METHODS
 from distforest.jobs.any_spec import spec_from_dict
-from distforest.jobs.schema import job_schema
+from distforest.jobs.json_schema import job_schema
 from distforest.jobs.score_spec import ScoreInput, ScoreParams, Scoring
-from distforest.jobs.tables import (
+from distforest.jobs.spec_models import (
     ADDRESS_KEYS,
     INPUTS,
     OF_DISTANCES_KINDS,

@@ -19,7 +19,7 @@ from distforest.forest.leaf_kinds import KeepsNothing
 from distforest.forest.path_lengths import PathLengths
 from distforest.forest.proximities import proximity
 from distforest.forest.sealed.artifact import save
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.outline import NeighborRoom, outline
 from distforest.jobs.question import Question
@@ -55,7 +55,7 @@ def made(forest: Forest, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def answers_of(place: str, answer: str, rows: str = "new", **asked: Any) -> dict[str, np.ndarray]:
     """What is written, in tasks of a few rows, by two threads unless a cluster is given."""
-    cluster, output = asked.pop("cluster", Here(2)), f"{place}/answers.zarr"
+    cluster, output = asked.pop("cluster", Threads(2)), f"{place}/answers.zarr"
     if "reference" in asked:
         asked["reference"] = f"{place}/{asked['reference']}.zarr/X"
     found = score(Question(f"{place}/forest.zarr", f"{place}/{rows}.zarr/X", answer, **asked), output, cluster, True)
@@ -134,10 +134,10 @@ def test_a_graph_is_a_sparse_matrix_of_the_nearest(place: str, monkeypatch: pyte
 def test_a_forest_or_an_index_that_no_worker_can_hold_is_refused(forest: Forest, place: str) -> None:
     question = Question(f"{place}/forest.zarr", f"{place}/training.zarr/X", "neighbors", n_neighbors=3)
     with pytest.raises(MemoryLimitError, match=naming("290.", f"{place}/forest.zarr", "100.0 MiB", "memory_limit")):
-        score(question, f"{place}/other.zarr", Here(1, memory_limit=100 << 20))
-    if scoring.says_shared(forest):
+        score(question, f"{place}/other.zarr", Threads(1, memory_limit=100 << 20))
+    if scoring.uses_proximity(forest):
         with pytest.raises(MemoryLimitError, match=naming("neighbours", "291")):
-            score(question, f"{place}/other.zarr", Here(1, memory_limit=291 << 20))
+            score(question, f"{place}/other.zarr", Threads(1, memory_limit=291 << 20))
     assert not Path(place, "other.zarr").exists()
 
 
@@ -182,15 +182,15 @@ def test_answers_never_take_the_place_of_what_is_asked(place: str, output: str) 
     question = Question(f"{place}/forest.zarr", f"{place}/new.zarr/X", "distance")
     target = f"{place}/{output.format(name=Path(place).name)}"
     with pytest.raises(InputError, match=rf"^output\b.*'{target}'.*(forest|queries) is '"):
-        score(question, target, Here(1), overwrite=True)
-    score(question, f"{place}/other.zarr", Here(1), overwrite=True)
+        score(question, target, Threads(1), overwrite=True)
+    score(question, f"{place}/other.zarr", Threads(1), overwrite=True)
 
 
 def test_queries_that_are_no_rows_are_refused_by_their_shape(place: str) -> None:
     write_array(f"{place}/labels.zarr", "y", (20,), np.dtype(np.int64), [np.arange(20)])
     question = Question(f"{place}/forest.zarr", f"{place}/labels.zarr/y", "distance")
     with pytest.raises(InputError, match=naming(f"{place}/labels.zarr/y: ", (20,))):
-        score(question, f"{place}/other.zarr", Here(1))
+        score(question, f"{place}/other.zarr", Threads(1))
 
 
 @pytest.mark.slow
@@ -221,7 +221,7 @@ def test_answers_for_which_a_disk_has_no_room_say_which_and_how_much(
     output = small_disk / "answers.zarr"
     told = rf"[\d,]+ bytes .*{output}.job/answers.zarr/distance"
     with pytest.raises(JobError, match=told):
-        score(question, str(output), Here(1))
+        score(question, str(output), Threads(1))
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 
@@ -237,5 +237,5 @@ def test_answers_of_which_a_worker_has_written_some_elsewhere_are_not_published(
     monkeypatch.setattr("distforest.jobs.score.answer_rows", answered_elsewhere)
     question = Question(f"{place}/forest.zarr", f"{place}/new.zarr/X", "neighbors", n_neighbors=10)
     with pytest.raises(JobError, match=naming("answers.zarr/indices", "1 of 2 chunks")):
-        score(question, f"{place}/answers.zarr", Here(1))
+        score(question, f"{place}/answers.zarr", Threads(1))
     assert not Path(f"{place}/answers.zarr").exists()

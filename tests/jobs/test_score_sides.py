@@ -16,9 +16,9 @@ import scipy.sparse
 from distforest import SMERF, Distances, Embedding, Graph, Labels, SimForestClassifier, Targets, URerF
 from distforest.errors import InputError, JobError, SpecError
 from distforest.forest import one_sided
-from distforest.jobs import score, sides
+from distforest.jobs import own_distances, score
 from distforest.jobs.any_spec import addresses_of, functions_of, moved, spec_from_json
-from distforest.jobs.cluster import Cluster, Here
+from distforest.jobs.cluster import Cluster, Threads
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.question import Question
 from distforest.jobs.score import Scored
@@ -120,7 +120,7 @@ def run_scoring(spec: ScoreSpec, cluster: Cluster, folder: Folder | None = None)
 @pytest.mark.parametrize("sides", ["one", "two", "auto"])
 @pytest.mark.parametrize("name", TAUGHT)
 def test_a_job_answers_as_the_estimator(store: str, tmp_path: Path, name: str, sides: str) -> None:
-    done = run_scoring(spec_of(store, f"{tmp_path}/d.zarr", name, sides), Here(2))
+    done = run_scoring(spec_of(store, f"{tmp_path}/d.zarr", name, sides), Threads(2))
     forest, y = grown(TAUGHT[name][1]), TAUGHT[name][1]
     expected = forest.training_distance(QUERIES, y, sides=sides).astype(np.float32)
     assert np.asarray(open_array(f"{done.address}/distance")[...]).tobytes() == expected.tobytes()
@@ -141,8 +141,8 @@ def test_no_bit_depends_on_the_batches_and_the_choice_is_made_once(
 ) -> None:
     monkeypatch.setattr(score, "ANSWERS_PER_TASK", answers)
     choices = []
-    monkeypatch.setattr(sides, "score_sides", lambda *of: choices.append(of) or score_sides(*of))
-    done = run_scoring(spec_of(store, f"{tmp_path}/d.zarr", name, "auto"), Here(3))
+    monkeypatch.setattr(own_distances, "score_sides", lambda *of: choices.append(of) or score_sides(*of))
+    done = run_scoring(spec_of(store, f"{tmp_path}/d.zarr", name, "auto"), Threads(3))
     expected = grown(TAUGHT[name][1]).training_distance(QUERIES, TAUGHT[name][1]).astype(np.float32)
     assert np.asarray(open_array(f"{done.address}/distance")[...]).tobytes() == expected.tobytes()
     assert len(choices) == 1
@@ -156,13 +156,13 @@ def score_sides(*of: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_what_was_chosen_is_told(store: str, tmp_path: Path) -> None:
-    done = run_scoring(spec_of(store, f"{tmp_path}/d.zarr", "sparse", "auto"), Here(1))
+def test_what_was_chosen_is_reported(store: str, tmp_path: Path) -> None:
+    done = run_scoring(spec_of(store, f"{tmp_path}/d.zarr", "sparse", "auto"), Threads(1))
     assert done.own is not None
-    assert re.match(r"one\b.*roc_auc.*'two' 0\.", done.own.told)
-    assert score_result(done, [])["sides"] == done.own.told
+    assert re.match(r"one\b.*roc_auc.*'two' 0\.", done.own.in_words)
+    assert score_result(done, [])["sides"] == done.own.in_words
     assert "sides" not in score_result(
-        run_scoring(spec_of(store, f"{tmp_path}/e.zarr", "sparse", None, input={"distances": None}), Here(1)), []
+        run_scoring(spec_of(store, f"{tmp_path}/e.zarr", "sparse", None, input={"distances": None}), Threads(1)), []
     )
 
 
@@ -170,8 +170,8 @@ def test_a_job_that_was_interrupted_goes_on_only_with_the_same_ground_truth(stor
     folder, marks = Folder(f"{tmp_path}/work"), set()
     for by in ("one", "two"):
         spec = spec_of(store, f"{tmp_path}/{by}.zarr", "dense", by)
-        done = run_scoring(spec, Here(1), folder)
-        assert run_scoring(spec, Here(1), folder).shapes == done.shapes  # already there
+        done = run_scoring(spec, Threads(1), folder)
+        assert run_scoring(spec, Threads(1), folder).shapes == done.shapes  # already there
         marks |= set(folder.folders())
     assert len([mark for mark in marks if mark.startswith("done-")]) == 2
     assert "truth" not in folder.folders()
@@ -182,12 +182,12 @@ def test_a_staged_truth_is_held_while_it_is_read_and_in_use_no_longer_than_the_j
 ) -> None:
     monkeypatch.setattr(array_files, "COPIED_BYTES", 0)
     spec, answered = spec_of(store, f"{tmp_path}/d.zarr", "dense", "one"), one_sided.distance_to_training
-    run_scoring(spec, Here(1))
+    run_scoring(spec, Threads(1))
     [file] = spec.run.scratch_folder._files()
-    assert file.may_go
+    assert file.is_removable
 
     def damaging(*of: Any) -> Any:
-        assert not file.may_go
+        assert not file.is_removable
         answers = answered(*of)
         with file.path.open("r+b") as staged:
             staged.seek(200)
@@ -196,7 +196,7 @@ def test_a_staged_truth_is_held_while_it_is_read_and_in_use_no_longer_than_the_j
 
     monkeypatch.setattr(one_sided, "distance_to_training", damaging)
     with pytest.raises(JobError, match=naming(file.path, "written")):
-        run_scoring(replace(spec, output=f"{tmp_path}/e.zarr"), Here(1))
+        run_scoring(replace(spec, output=f"{tmp_path}/e.zarr"), Threads(1))
     assert not Path(f"{tmp_path}/e.zarr").exists()
 
 
@@ -313,7 +313,7 @@ def test_a_ground_truth_that_is_another_leaves_nothing(
     named = {key: value if key in {"kind", "metric"} else f"{store}/a.zarr/{value}" for key, value in taught.items()}
     spec = spec_of(store, f"{tmp_path}/d.zarr", name, "one", input={"distances": named})
     with pytest.raises(InputError, match=naming("distances: ", found)):
-        run_scoring(spec, Here(1))
+        run_scoring(spec, Threads(1))
     assert not Path(f"{tmp_path}/d.zarr").exists()
     assert not Path(f"{tmp_path}/d.zarr.job").exists()
 
@@ -321,7 +321,7 @@ def test_a_ground_truth_that_is_another_leaves_nothing(
 def test_a_scratch_folder_that_cannot_be_is_refused(store: str, tmp_path: Path) -> None:
     (tmp_path / "d.zarr.scratch").touch()
     with pytest.raises(InputError, match=naming("`run.scratch`", f"{tmp_path}/d.zarr.scratch")):
-        run_scoring(spec_of(store, f"{tmp_path}/d.zarr", "dense", "one"), Here(1))
+        run_scoring(spec_of(store, f"{tmp_path}/d.zarr", "dense", "one"), Threads(1))
     assert not Path(f"{tmp_path}/d.zarr").exists()
 
 
@@ -333,10 +333,10 @@ def test_forests_that_were_taught_no_distances_are_refused(store: str, tmp_path:
     for name, method in (("sim", "simforest"), ("urerf", "urerf")):
         asked = Question(f"{tmp_path}/{name}.zarr", f"{store}/a.zarr/Q", "distance", sides="one", distances=taught)
         with pytest.raises(InputError, match=rf"^sides\b.* {method}\b"):
-            score.score(asked, f"{tmp_path}/d.zarr", Here(1))
+            score.score(asked, f"{tmp_path}/d.zarr", Threads(1))
     asked = Question(f"{store}/dense.forest.zarr", f"{store}/a.zarr/Q", "distance", sides="none", distances=taught)
     with pytest.raises(InputError, match=naming("sides: ", "'two', 'one', 'auto'", "'none'")):
-        score.score(asked, f"{tmp_path}/d.zarr", Here(1))
+        score.score(asked, f"{tmp_path}/d.zarr", Threads(1))
 
 
 @pytest.mark.parametrize("address", ["\0", 3, {"kind": "labels"}, {"kind": "labels", "values": None}])

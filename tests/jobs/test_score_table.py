@@ -17,7 +17,7 @@ import pytest
 
 from distforest import RFD, SMERF, SimForestClassifier, load, read_ids
 from distforest.errors import DistforestWarning, InputError
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
 from distforest.jobs.question import Question
 from distforest.jobs.score import Scored, score
 from distforest.jobs.score_table import ScoredTable, flat_columns, score_table
@@ -79,14 +79,14 @@ def answered(
 ) -> ScoredTable | Scored:
     question = Question("f.zarr", queries, answer, **more)
     file = None if ".zarr" in queries else options or QueryOptions(id="name")
-    return score_table(question, output, Here(2), file, overwrite=True)
+    return score_table(question, output, Threads(2), file, overwrite=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", ["new.csv", "new.csv.gz", "new.tsv", "new.parquet", "new.feather", "folder"])
 def test_a_file_is_answered_as_what_it_is_ingested_to(source: str, home: Path) -> None:
     for answer, array in (("predict", "prediction"), ("proba", "proba"), ("apply", "nodes"), ("distance", "distance")):
-        score(Question("f.zarr", "new.zarr/X", answer), "known.zarr", Here(2), overwrite=True)
+        score(Question("f.zarr", "new.zarr/X", answer), "known.zarr", Threads(2), overwrite=True)
         answered(source, "found.zarr", answer)
         for name in (array, "ids"):
             known, found = (open_array(f"{group}.zarr/{name}") for group in ("known", "found"))
@@ -106,7 +106,7 @@ def read(path: str) -> pd.DataFrame:
 def test_answers_become_a_table(output: str, home: Path) -> None:
     del home
     done = answered("new.csv", output, options=QueryOptions(id="name", keep=("ok,size",)))
-    score(Question("f.zarr", "new.zarr/X", "predict"), "known.zarr", Here(2), overwrite=True)
+    score(Question("f.zarr", "new.zarr/X", "predict"), "known.zarr", Threads(2), overwrite=True)
     found = read(output)
     assert isinstance(done, ScoredTable)
     assert (done.n_rows, list(done.columns)) == (40, list(found))
@@ -124,7 +124,7 @@ def test_each_answer_that_fits_has_its_columns(home: Path) -> None:
     found = read(_table("new.parquet", "neighbors", n_neighbors=2))
     assert list(found) == ["row", "neighbor_0", "neighbor_1", "distance_0", "distance_1"]
     assert list(found["row"]) == list(range(40))
-    score(Question("f.zarr", "new.zarr/X", "neighbors", n_neighbors=2), "known.zarr", Here(2), overwrite=True)
+    score(Question("f.zarr", "new.zarr/X", "neighbors", n_neighbors=2), "known.zarr", Threads(2), overwrite=True)
     np.testing.assert_array_equal(found[["neighbor_0", "neighbor_1"]], open_array("known.zarr/indices")[:])
     assert len(list(read(_table("new.zarr/X", "apply")))) == 7
     assert next(iter(read("out.parquet"))) == "name"  # which the Zarr group knows
@@ -142,7 +142,7 @@ def _table(queries: str, answer: str, **more: Any) -> str:
 def test_pairs_of_a_table_are_row_numbers_or_names(home: Path) -> None:
     numbers = np.array([[0, 1], [3, 3], [39, 2]])
     write_array("pairs.zarr", "pairs", numbers.shape, numbers.dtype, [numbers])
-    score(Question("f.zarr", "new.zarr/X", "pairs", pairs="pairs.zarr/pairs"), "known.zarr", Here(2))
+    score(Question("f.zarr", "new.zarr/X", "pairs", pairs="pairs.zarr/pairs"), "known.zarr", Threads(2))
     known = open_array("known.zarr/distance")[:]
     pd.DataFrame(numbers, columns=["a", "b"]).to_csv(home / "numbers.csv", index=False)
     named = pd.DataFrame(NEW["name"].to_numpy()[numbers], columns=["a", "b"])
@@ -207,7 +207,7 @@ def test_a_table_without_rows_is_refused(home: Path) -> None:
         answered("none.parquet", "out.csv")
 
 
-def test_what_is_odd_is_told_and_read_right(home: Path) -> None:
+def test_what_is_odd_is_reported_and_read_right(home: Path) -> None:
     (home / "odd.csv").write_text(f"note,{HEAD}\nhello,NA,mauve,2024-02-01,TRUE\nyou,1,red,,false\n")
     with pytest.warns(DistforestWarning, match=naming("odd.csv: ", "1 row", "'colour'")):
         answered("odd.csv", "odd.out.csv", "apply", QueryOptions())
@@ -237,14 +237,14 @@ def test_a_forest_without_names_reads_columns_in_their_order(home: Path) -> None
     table.to_csv(home / "t.csv", index=False)
     question = Question("plain.zarr", "t.csv", "apply")
     with pytest.raises(InputError, match=naming("t.csv: ", "3 features", "4 ('a', 'b', 'c', 'name')", "`drop`")):
-        score_table(question, "o.csv", Here(), QueryOptions())
-    score_table(question, "o.csv", Here(), QueryOptions(id="name"))
+        score_table(question, "o.csv", Threads(), QueryOptions())
+    score_table(question, "o.csv", Threads(), QueryOptions(id="name"))
     lines = ["1 " + " ".join(f"{k + 1}:{value!r}" for k, value in enumerate(row[:2].tolist())) for row in values[:9]]
     (home / "t.libsvm").write_text("\n".join(lines))
-    score_table(Question("plain.zarr", "t.libsvm", "apply"), "l.csv", Here(), QueryOptions())
+    score_table(Question("plain.zarr", "t.libsvm", "apply"), "l.csv", Threads(), QueryOptions())
     table.assign(c=0.0)[["a", "b", "c"]].to_csv(home / "zero.csv", index=False, header=False)
     score_table(
-        Question("plain.zarr", "zero.csv", "apply"), "z.csv", Here(), QueryOptions(text=TextOptions(header=False))
+        Question("plain.zarr", "zero.csv", "apply"), "z.csv", Threads(), QueryOptions(text=TextOptions(header=False))
     )
     pd.testing.assert_frame_equal(read("l.csv"), read("z.csv"))
 
@@ -255,7 +255,7 @@ def test_a_forest_of_a_built_in_similarity_finds_the_neighbours_of_rows_with_hol
     numbers.loc[4, "b"] = np.nan
     numbers.to_csv(home / "holes.csv", index=False)
     question = Question("rbf.zarr", "holes.csv", "neighbors", n_neighbors=1)
-    score_table(question, "o.csv", Here(), QueryOptions())
+    score_table(question, "o.csv", Threads(), QueryOptions())
     _, near = load("rbf.zarr").kneighbors(numbers, n_neighbors=1)
     assert read("o.csv")["neighbor_0"].tolist() == near[:, 0].tolist()
 
@@ -295,7 +295,7 @@ def test_booleans_of_a_data_frame_are_read_in_a_file(home: Path) -> None:
     SMERF(3, random_state=0).fit(table, LABELS).save(home / "bool.zarr")
     for name, own in {"words": table, "numbers": table.astype({"ok": int})}.items():
         own.to_csv(home / f"{name}.csv", index=False)
-        score_table(Question("bool.zarr", f"{name}.csv", "apply"), f"{name}.out.csv", Here(), QueryOptions())
+        score_table(Question("bool.zarr", f"{name}.csv", "apply"), f"{name}.out.csv", Threads(), QueryOptions())
     pd.testing.assert_frame_equal(read("words.out.csv"), read("numbers.out.csv"))
 
 
@@ -321,7 +321,7 @@ def test_answers_in_zarr_are_replaced_only_if_that_is_allowed(home: Path) -> Non
     del home
     answered("new.csv", "z.zarr")
     with pytest.raises(InputError, match=naming("z.zarr: ", "`run.overwrite`")):
-        score_table(Question("f.zarr", "new.csv", "predict"), "z.zarr", Here(), QueryOptions(id="name"))
+        score_table(Question("f.zarr", "new.csv", "predict"), "z.zarr", Threads(), QueryOptions(id="name"))
     answered("new.csv", "z.zarr", "apply")
     with pytest.raises(InputError, match=naming("output", "'f.zarr'")):
         answered("new.csv", "f.zarr")
@@ -355,9 +355,9 @@ def test_neighbours_have_the_names_of_the_training_rows(home: Path) -> None:
         options = {"answer": "neighbors", "n_neighbors": 3}
         for address in (f"{group}.zarr", f"{group}.zarr/X"):
             asked = Question(sealed, table, training_ids=address, **options)
-            score_table(asked, "named.parquet", Here(2), QueryOptions(id="name"), overwrite=True)
+            score_table(asked, "named.parquet", Threads(2), QueryOptions(id="name"), overwrite=True)
         score_table(
-            Question(sealed, table, **options), "rows.parquet", Here(2), QueryOptions(id="name"), overwrite=True
+            Question(sealed, table, **options), "rows.parquet", Threads(2), QueryOptions(id="name"), overwrite=True
         )
         named, rows = read("named.parquet"), read("rows.parquet")
         for column in ("neighbor_0", "neighbor_1", "neighbor_2"):

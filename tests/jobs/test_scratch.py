@@ -20,12 +20,12 @@ from distforest.errors import DamageError, JobError
 from distforest.forest.sealed.artifact import open_forest
 from distforest.growth.problem import Problem
 from distforest.jobs import inputs, merge, screening
-from distforest.jobs.cluster import Here, Progress
+from distforest.jobs.cluster import Progress, Threads
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.on_dask import OnDask, local_cluster
 from distforest.jobs.preview import check_and_stage, preview
 from distforest.jobs.scratch_room import HostWorkers, workers_here
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.sources import array_files
 from distforest.sources.array_files import Mapped
 from distforest.sources.arrays import write_array
@@ -102,7 +102,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["matrix", "truth"])
 def test_a_small_file_that_is_overwritten_does_no_harm(spec: Spec, reference: str, name: str) -> None:
     path, sound = staged_file(spec, name), staged_file(spec, name).read_bytes()
-    assert run(spec, Here(1), on_answer=once(lambda: overwrite(path))).digest == reference
+    assert run(spec, Threads(1), on_answer=once(lambda: overwrite(path))).digest == reference
     assert staged_file(spec, name).read_bytes() == sound
 
 
@@ -123,9 +123,9 @@ def test_a_staged_file_that_is_overwritten_while_trees_grow_never_makes_another_
 
     monkeypatch.setattr(Problem, "grow", damaged)
     with pytest.raises(JobError, match=naming(path, "written")):
-        run(spec, Here(1))
+        run(spec, Threads(1))
     assert not Path(spec.output).exists()
-    done = run(spec, Here(1))
+    done = run(spec, Threads(1))
     assert done.digest == reference
     assert done.n_grown <= N_TREES - 4  # another task may have begun meanwhile, with a file that was staged again
     assert open_forest(done.address).digest == reference
@@ -139,12 +139,12 @@ def test_what_leaves_a_staged_file_sound_ends_no_job(
 ) -> None:
     monkeypatch.setattr("distforest.jobs.cluster.RETRY_SECONDS", 0.0)
     path = staged_file(spec, "truth")
-    assert run(spec, Here(1), on_answer=once(lambda: deed(path))).digest == reference
+    assert run(spec, Threads(1), on_answer=once(lambda: deed(path))).digest == reference
 
 
 @pytest.mark.usefixtures("large")
 def test_a_job_that_reads_what_another_stages_again_is_not_disturbed(spec: Spec, reference: str) -> None:
-    done = run(spec, Here(1), on_answer=once(lambda: stage_inputs(spec, f"{spec.output}.another_job")))
+    done = run(spec, Threads(1), on_answer=once(lambda: stage_inputs(spec, f"{spec.output}.another_job")))
     assert (done.digest, done.n_grown) == (reference, N_TREES)
 
 
@@ -157,10 +157,10 @@ def test_damage_that_no_task_could_see_is_found_before_the_seal_and_no_tree_is_k
     monkeypatch.setattr(Mapped, "check_untouched", lambda _: None)  # the file system does not know of the damage
     monkeypatch.setattr(Mapped, "is_untouched", True)
     with pytest.raises(DamageError, match=str(path)):
-        run(spec, Here(1), on_answer=once(lambda: overwrite(path)))
+        run(spec, Threads(1), on_answer=once(lambda: overwrite(path)))
     assert not Path(spec.output).exists()
     monkeypatch.undo()
-    done = run(spec, Here(1))
+    done = run(spec, Threads(1))
     assert (done.digest, done.n_grown) == (reference, N_TREES)
 
 
@@ -178,10 +178,10 @@ def test_what_a_merge_copies_is_held_too(spec: Spec, reference: str, monkeypatch
             monkeypatch.setattr(merge, "opened_shard", opening)
 
     with pytest.raises(JobError, match=naming(path, "written")):
-        run(spec, Here(1), watch=told)
+        run(spec, Threads(1), watch=told)
     monkeypatch.undo()
     assert not (Path(f"{spec.output}.job") / "forest.zarr").exists()
-    done = run(spec, Here(1))
+    done = run(spec, Threads(1))
     assert (done.digest, done.n_grown) == (reference, 0)
 
 
@@ -199,7 +199,7 @@ def test_what_a_screen_reads_is_held_too(spec: Spec, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(screening, "ranks", ranking)
     with pytest.raises(JobError, match=naming(path, "written")):
-        run(screened, Here(1))
+        run(screened, Threads(1))
 
 
 STRUCK: list[Callable[[], None]] = []
@@ -222,9 +222,9 @@ def test_what_a_lockstep_reads_is_held_too(spec: Spec, tmp_path: Path) -> None:
     path = staged_file(asked, "matrix")
     STRUCK.append(lambda: overwrite(path))
     with pytest.raises(JobError, match=naming(path, "written")):
-        run(asked, Here(1))
-    again = run(asked, Here(1))
-    undisturbed = run(replace(asked, output=f"{tmp_path}/undisturbed.zarr"), Here(1))
+        run(asked, Threads(1))
+    again = run(asked, Threads(1))
+    undisturbed = run(replace(asked, output=f"{tmp_path}/undisturbed.zarr"), Threads(1))
     assert again.digest == undisturbed.digest
 
 
@@ -309,7 +309,7 @@ def test_a_limit_does_not_change_the_forest(spec: Spec, reference: str) -> None:
     place.check()
     other = place.staged("0" * 64)
     other.write_bytes(bytes(place.limit or 0))
-    assert run(limited, Here(2)).digest == reference
+    assert run(limited, Threads(2)).digest == reference
     assert not other.exists()
 
 

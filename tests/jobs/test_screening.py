@@ -20,7 +20,7 @@ from distforest.growth.draws.dependence import (
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
 from distforest.jobs import screening
-from distforest.jobs.cluster import Here, Progress, Work
+from distforest.jobs.cluster import Progress, Threads, Work
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.screening import ScreenedMatrix, screen, screened_data
 from tests import samples
@@ -51,7 +51,7 @@ def codes_of(X: np.ndarray, seed: int = SEED, most: int = SCREEN_ROWS) -> np.nda
 def at_once(X: np.ndarray, seed: int = SEED) -> Screen:
     """What the kernels say of all pairs in one call."""
     codes = bins(codes_of(X, seed))
-    return Screen.of(np.maximum(*largest_dependence(codes, codes)), codes.shape[1])
+    return Screen.from_dependence(np.maximum(*largest_dependence(codes, codes)), codes.shape[1])
 
 
 def bits(found: Screen) -> tuple[bytes, bytes]:
@@ -68,7 +68,7 @@ def in_blocks(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
 def expected(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[bytes, bytes]:
     """The screen of `table` in one block, of all pairs or of those among the nearest five features."""
     monkeypatch.setattr(screening, "NEAR", 5 if request.param == "near" else 1000)
-    return bits(screen(in_memory(table()), SEED, Here(1)))
+    return bits(screen(in_memory(table()), SEED, Threads(1)))
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -77,7 +77,7 @@ def test_blocks_and_threads_do_not_change_the_screen(
     expected: tuple[bytes, bytes], monkeypatch: pytest.MonkeyPatch, block: int, threads: int
 ) -> None:
     in_blocks(monkeypatch, block)
-    assert bits(screen(in_memory(table()), SEED, Here(threads))) == expected
+    assert bits(screen(in_memory(table()), SEED, Threads(threads))) == expected
 
 
 @pytest.mark.slow
@@ -96,11 +96,11 @@ def test_blocks_say_what_the_kernels_say_of_all_pairs(
 ) -> None:
     X = np.ascontiguousarray(table()[:, -n_features:])
     in_blocks(monkeypatch, block)
-    assert bits(screen(in_memory(X), SEED, Here(1))) == bits(at_once(X))
+    assert bits(screen(in_memory(X), SEED, Threads(1))) == bits(at_once(X))
 
 
 def test_what_depends_is_found() -> None:
-    found = screen(in_memory(table(2000)), SEED, Here(1))
+    found = screen(in_memory(table(2000)), SEED, Threads(1))
     assert found.dependence[[0, 1, 4, 6, 12]].min() > 0.2
     assert np.delete(found.dependence, [0, 1, 4, 6, 12]).max() < 0.02
     assert found.weights.sum() == pytest.approx(1)
@@ -112,11 +112,11 @@ def test_of_many_rows_some_are_looked_at(seed: int) -> None:
     X[:, 2] += X[:, 0]
     rows = screened_rows(seed, len(X))
     assert len(rows) == SCREEN_ROWS
-    found = screen(in_memory(X), seed, Here(1))
+    found = screen(in_memory(X), seed, Threads(1))
     assert bits(found) == bits(at_once(X, seed))
     other = X.copy()
     other[np.setdiff1d(np.arange(len(X)), rows)] = 0.0  # those that are not
-    assert bits(screen(in_memory(other), seed, Here(1))) == bits(found)
+    assert bits(screen(in_memory(other), seed, Threads(1))) == bits(found)
 
 
 @pytest.mark.parametrize("block", [2, 256])
@@ -132,16 +132,16 @@ def test_of_many_features_the_nearest_are_compared_by_bins(monkeypatch: pytest.M
     codes = bins(codes_of(X)[near])
     largest = np.zeros(X.shape[1])
     largest[near] = np.maximum(*largest_dependence(codes, codes))
-    found = screen(in_memory(X), SEED, Here(1))
-    assert bits(found) == bits(Screen.of(largest, len(X)))
+    found = screen(in_memory(X), SEED, Threads(1))
+    assert bits(found) == bits(Screen.from_dependence(largest, len(X)))
     assert not found.dependence[sorted({*range(13)} - {*near})].any()
 
 
-def test_the_watcher_is_told_of_all_pairs_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_watcher_is_reported_all_pairs_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     in_blocks(monkeypatch, 5)
     monkeypatch.setattr(screening, "NEAR", 6)
     told: list[Progress] = []
-    screen(in_memory(table()), SEED, Here(1), Work("screen", watch=told.append))
+    screen(in_memory(table()), SEED, Threads(1), Work("screen", watch=told.append))
     ends = {progress.name: (progress.done, progress.total) for progress in told}
     assert ends == {"screen roughly": (6, 6), "screen": (3, 3)}  # pairs of 3 blocks, and of 2
 
@@ -155,8 +155,8 @@ def test_data_in_memory_are_screened_as_any() -> None:
     data = replace(samples.data_of("urerf"), feature_weights=None)
     params = complete(METHODS["urerf"].parameters, {"n_estimators": 2})
     assert params["feature_weights"] == "dependence"
-    found = screened_data(data, SEED, Here(1))
-    expected = screen(in_memory(data.matrix), SEED, Here(1))
+    found = screened_data(data, SEED, Threads(1))
+    expected = screen(in_memory(data.matrix), SEED, Threads(1))
     assert found.feature_weights is not None
     assert found.dependence is not None
     assert (found.dependence.tobytes(), found.feature_weights.tobytes()) == bits(expected)

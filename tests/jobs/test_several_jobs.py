@@ -16,13 +16,13 @@ from distforest.command_line.cli import main
 from distforest.errors import InputError, JobError, SpecError
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.any_spec import addresses_of, functions_of, moved
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
+from distforest.jobs.input_staging import stage_inputs
+from distforest.jobs.json_schema import job_schema
 from distforest.jobs.preview import check_and_stage
 from distforest.jobs.question import Question
-from distforest.jobs.schema import job_schema
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.sources.arrays import open_array
 from tests import samples
 from tests.jobs.iris_jobs import checked_run, write_arrays
@@ -89,7 +89,7 @@ def fitted(store: str, similarity: list[dict[str, Any]], folder: Path, **params:
     """The address of the forest that a job has grown."""
     table = table_of(store, similarity, f"{folder}/forest.zarr", **params)
     spec = Spec.from_dict({**table, "run": {"scratch": f"{folder}/s"}})
-    return checked_run(spec, Here(1)).address
+    return checked_run(spec, Threads(1)).address
 
 
 @pytest.mark.slow
@@ -105,12 +105,12 @@ def test_a_job_grows_the_forest_of_the_estimator(store: str, name: str, tmp_path
         forest = SimForestClassifier(["rbf", "manhattan"], similarity_weights=[1.0, 3.0], **own).fit(X, Y)
     assert load(output).digest_ == forest.digest_
     rows = "both" if name == "matrices" else "X"
-    score(Question(output, f"{store}/{rows}", answer="proba"), f"{tmp_path}/said.zarr", Here(1))
+    score(Question(output, f"{store}/{rows}", answer="proba"), f"{tmp_path}/said.zarr", Threads(1))
     said = np.asarray(open_array(f"{tmp_path}/said.zarr/proba")[:])
     np.testing.assert_array_equal(said, forest.predict_proba([CITY, EUCLID] if name == "matrices" else X))
     if name == "matrices":
         with pytest.raises(InputError, match=naming("X ", "50 features", "100 features")):
-            score(Question(output, f"{store}/city", answer="proba"), f"{tmp_path}/other.zarr", Here(1))
+            score(Question(output, f"{store}/city", answer="proba"), f"{tmp_path}/other.zarr", Threads(1))
         manifest = read_manifest(output)
         assert manifest["provenance"]["inputs"]["matrix"]["address"] == f"{store}/city, {store}/euclid"
 

@@ -13,13 +13,13 @@ import zarr
 
 from distforest import RFD, SMERF, Labels, TreeRank, URerF, load
 from distforest.errors import InputError, SpecError
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.preview import check_and_stage, faults_of_metadata, preview
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.scratch_room import SMALL_BYTES
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import size_of
 from distforest.sources import var_names as module
 from distforest.sources.arrays import open_array
@@ -106,7 +106,7 @@ def test_the_forest_is_that_of_the_dense_matrix_in_each_layout(features: str, pl
         found = []
         for queries in ("new.zarr", "new_csc.zarr", "dense.zarr/new"):
             question = Question(done.address, f"{place}/{queries}", answer)
-            answered = score(question, f"{place}/answers.zarr", Here(2), overwrite=True)
+            answered = score(question, f"{place}/answers.zarr", Threads(2), overwrite=True)
             name = min(answered.shapes)
             found.append(np.asarray(open_array(f"{place}/answers.zarr/{name}")[...]))
         assert all((one == found[0]).all() for one in found)
@@ -126,7 +126,7 @@ def test_pairs_of_sparse_points_are_learned_in_a_job_and_scored(method: str, pla
         expected = estimator.distance(NEW, X) if method == "rfd" else 1.0 - estimator.similarity(NEW, X)
         for queries in ("new.zarr", "dense.zarr/new"):
             question = Question(done.address, f"{place}/{queries}", answer, **options)
-            score(question, f"{place}/answers.zarr", Here(2), overwrite=True)
+            score(question, f"{place}/answers.zarr", Threads(2), overwrite=True)
             found = np.asarray(open_array(f"{place}/answers.zarr/{name}")[...])
             nearest = expected if answer == "distance" else np.sort(expected, axis=1)[:, :4]
             assert np.allclose(found, nearest, rtol=1e-6)
@@ -208,7 +208,7 @@ def test_the_variables_of_anndata_name_the_features_and_queries_are_put_in_order
     assert own.feature_names_in_.tolist() == GENES
     assert list(load(done.address).feature_names_in_) == GENES
     assert own.predict(f"{cells}/other.zarr/{part}").tolist() == plain.predict(NEW).tolist()
-    score(Question(done.address, f"{cells}/other.zarr/{part}", "predict"), f"{cells}/a.zarr", Here(2))
+    score(Question(done.address, f"{cells}/other.zarr/{part}", "predict"), f"{cells}/a.zarr", Threads(2))
     assert np.asarray(open_array(f"{cells}/a.zarr/prediction")[...]).tolist() == plain.predict(NEW).tolist()
 
 
@@ -259,7 +259,7 @@ def test_names_are_read_once_for_all_tasks_of_a_scoring_and_anew_for_the_next(
 
     monkeypatch.setattr(module, "var_names", counted)
     monkeypatch.setattr("distforest.sources.schema.var_names", counted)
-    score(Question(address, f"{cells}/other.zarr/X", "predict"), f"{cells}/a.zarr", Here(2))
+    score(Question(address, f"{cells}/other.zarr/X", "predict"), f"{cells}/a.zarr", Threads(2))
     of_outline = 2  # of its checks
     assert len(reads) == of_outline + 1
     index = zarr.open_group(f"{cells}/other.zarr/var")["gene_ids"]
@@ -270,5 +270,5 @@ def test_names_are_read_once_for_all_tasks_of_a_scoring_and_anew_for_the_next(
     names[first], names[second] = names[second], names[first]
     index[...] = np.array(names, np.dtypes.StringDType())  # type: ignore[index]
     swapped = NEW[:, [1, 0, *range(2, NEW.shape[1])]]
-    score(Question(address, f"{cells}/other.zarr/X", "apply"), f"{cells}/b.zarr", Here(2))
+    score(Question(address, f"{cells}/other.zarr/X", "apply"), f"{cells}/b.zarr", Threads(2))
     np.testing.assert_array_equal(np.asarray(open_array(f"{cells}/b.zarr/nodes")[...]), plain.apply(swapped))

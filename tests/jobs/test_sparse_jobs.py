@@ -14,7 +14,8 @@ from distforest import RFD, SMERF, SimForestClassifier, SimForestRegressor
 from distforest.errors import InputError, SpecError
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.any_spec import addresses_of
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.outline import outline
 from distforest.jobs.plan import plan
@@ -23,7 +24,6 @@ from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.scratch_room import SMALL_BYTES
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import size_of
 from distforest.sources.arrays import open_array
 from distforest.sources.files.ingest import ingest
@@ -188,7 +188,7 @@ def answers_of(place: str, queries: str, answer: str, name: str = "", cluster: A
         if key in asked:
             asked[key] = f"{place}/{asked[key]}"
     question = Question(f"{place}/out.forest.zarr", f"{place}/{queries}", answer, **asked)
-    found = score(question, f"{place}/answers.zarr", cluster or Here(2), overwrite=True)
+    found = score(question, f"{place}/answers.zarr", cluster or Threads(2), overwrite=True)
     return np.asarray(open_array(f"{place}/answers.zarr/{name or next(iter(found.shapes))}")[...])
 
 

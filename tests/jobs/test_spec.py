@@ -15,7 +15,7 @@ from distforest.errors import InputError, SpecError
 from distforest.growth.parameters import SIMFOREST_PARAMETERS, SMERF_PARAMETERS
 from distforest.jobs.reader import SPEC_BYTES
 from distforest.jobs.spec import Input, Relation, Spec
-from distforest.jobs.tables import Run
+from distforest.jobs.spec_models import Run
 from tests.messages import naming
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ KINDS = ("'dense'", "'labels'", "'targets'", "'embedding'", "'graph'", "'observe
 OF_SMERF = "'features', 'feature_weights', 'sample_weight', 'distances'"
 
 
-def check_told(faults: tuple[str, ...], *expected: tuple[object, ...]) -> None:
+def check_faults(faults: tuple[str, ...], *expected: tuple[object, ...]) -> None:
     """Each fault begins with its place, in the order of the file, and names what is wrong there."""
     assert [fault.split(": ")[0] for fault in faults] == [place for place, *_ in expected]
     for fault, (_, *named) in zip(faults, expected, strict=True):
@@ -272,16 +272,16 @@ def check_told(faults: tuple[str, ...], *expected: tuple[object, ...]) -> None:
         ),
     ],
 )
-def test_one_fault_is_told_and_only_that_one(table: dict[str, Any], named: tuple[object, ...]) -> None:
-    check_told(refusal(table), named)
+def test_one_fault_is_reported_and_only_that_one(table: dict[str, Any], named: tuple[object, ...]) -> None:
+    check_faults(refusal(table), named)
 
 
 @pytest.mark.parametrize("table", [None, 3, "smerf", [SMERF]])
 def test_a_spec_is_a_table(table: object) -> None:
-    check_told(refusal(table), ("spec", "'format', 'method', "))
+    check_faults(refusal(table), ("spec", "'format', 'method', "))
 
 
-def test_all_that_is_missing_is_told_at_once() -> None:
+def test_all_that_is_missing_is_reported_at_once() -> None:
     where = [fault.split(":")[0] for fault in refusal({})]
     assert where == ["format", "method", "output", "input"]
     where = [fault.split(":")[0] for fault in refusal({**SMERF, "input": {}})]
@@ -297,7 +297,7 @@ def test_an_unknown_method_does_not_hide_the_rest() -> None:
         assert sorted(where) == ["input.feature", "method", "params.n_estimator"]
 
 
-def test_all_faults_are_told_at_once_in_the_order_of_the_file() -> None:
+def test_all_faults_are_reported_at_once_in_the_order_of_the_file() -> None:
     text = """\
 format = 1
 method = 'smerf'
@@ -317,7 +317,7 @@ distances = 5
 '''
 distances = { kind = "labels", values = "" }
 """
-    check_told(
+    check_faults(
         toml_refusal(text),
         ("output", ".zarr"),
         ("outputs (line 3)", "'output'"),
@@ -339,7 +339,7 @@ output = "~/a.zarr"
 features = "~/a.zarr/X"
 distances = "b.zarr/Z"
 """
-    check_told(
+    check_faults(
         toml_refusal(text),
         ("output (line 3)", "'~/a.zarr'", "shell"),
         ("input.features (line 5)", "'~/a.zarr/X'", "shell"),
@@ -362,7 +362,7 @@ distances = "b.zarr/Z"
     ],
 )
 def test_a_text_that_cannot_be_read(text: str, named: tuple[object, ...]) -> None:
-    check_told(toml_refusal(text), named)
+    check_faults(toml_refusal(text), named)
 
 
 @pytest.mark.parametrize("digits", ["0x" + "f" * 5000, "9" * 5000])
@@ -375,8 +375,8 @@ def test_an_endless_integer_is_refused(digits: str) -> None:
 
 def test_a_crowd_of_unknown_keys_is_one_fault() -> None:
     crowd = {f"max_depth_{i}": 1 for i in range(101)}
-    check_told(refusal({**SMERF, "params": crowd}), ("params", "101 keys"))
-    check_told(refusal({**SMERF, "run": crowd}), ("run", "101 keys"))
+    check_faults(refusal({**SMERF, "params": crowd}), ("params", "101 keys"))
+    check_faults(refusal({**SMERF, "run": crowd}), ("run", "101 keys"))
 
 
 def test_a_fault_is_never_long() -> None:
@@ -391,10 +391,10 @@ def test_a_fault_is_never_long() -> None:
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    check_told(toml_refusal(tmp_path / "absent.toml"), ("spec", tmp_path / "absent.toml", "Errno 2"))
+    check_faults(toml_refusal(tmp_path / "absent.toml"), ("spec", tmp_path / "absent.toml", "Errno 2"))
     big = tmp_path / "big.toml"
     big.write_bytes(b"#" * (SPEC_BYTES + 1))
-    check_told(toml_refusal(big), ("spec", SPEC_BYTES))
+    check_faults(toml_refusal(big), ("spec", SPEC_BYTES))
 
 
 @pytest.mark.parametrize(

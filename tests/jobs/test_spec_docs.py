@@ -15,7 +15,7 @@ from distforest.jobs.any_spec import kind_of_job, spec_from_dict
 from distforest.jobs.reader import read_toml
 from distforest.jobs.score_spec import ScoreInput, ScoreParams, ScoreSpec
 from distforest.jobs.spec import Spec
-from distforest.jobs.tables import INPUTS, Run
+from distforest.jobs.spec_models import INPUTS, Run
 
 TEXT = (Path(__file__).parents[2] / "docs" / "spec.md").read_text()
 

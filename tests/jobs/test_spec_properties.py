@@ -13,7 +13,7 @@ from distforest.errors import SpecError
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import Parameter
 from distforest.jobs.spec import Spec
-from distforest.jobs.tables import ADDRESS_KEYS, INPUTS, OF_DISTANCES_KINDS, SIMILARITY_KINDS, Run, kinds_of
+from distforest.jobs.spec_models import ADDRESS_KEYS, INPUTS, OF_DISTANCES_KINDS, SIMILARITY_KINDS, Run, kinds_of
 from tests.jobs.test_spec import LAZEGA
 
 if TYPE_CHECKING:

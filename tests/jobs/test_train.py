@@ -36,14 +36,14 @@ from distforest.forest.scoring import apply, distance
 from distforest.forest.sealed.artifact import open_forest
 from distforest.growth.problem import Problem
 from distforest.jobs import able_workers, merge, on_dask, shared_folders, train, worker_start
-from distforest.jobs.cluster import Here, Work
+from distforest.jobs.cluster import Threads, Work
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.inputs import Inputs, forget_job
 from distforest.jobs.on_dask import FIRST_TASKS, Fetched, OnDask, local_cluster
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.shards import Receipt, committed_shards
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.stop import SIGN
 from distforest.jobs.train import GrowTask, Options, fit, fit_here
 from distforest.sources.arrays import write_array
@@ -116,7 +116,7 @@ def fit_staged(inputs: Inputs, folder: Path, cluster: object, **options: object)
 @pytest.mark.parametrize("features", ["X", "X_by_ten", "X_by_seven"])
 def test_chunking_does_not_change_the_forest(store: Path, tmp_path: Path, reference: str, features: str) -> None:
     staged = stage_inputs(spec_of(store, tmp_path / "scratch", features=features), str(tmp_path / "job"))
-    assert fit_staged(staged, tmp_path, Here(1)).digest == reference
+    assert fit_staged(staged, tmp_path, Threads(1)).digest == reference
 
 
 @pytest.mark.slow
@@ -129,15 +129,15 @@ def test_a_job_tells_of_trees_without_a_cut(
     staged = stage_inputs(spec_of(store, tmp_path / "scratch", min_samples_leaf=76), str(tmp_path / "job"))
     monkeypatch.setattr(train, "merge", fails)
     with pytest.raises(JobError, match="the store is full"):
-        fit_staged(staged, tmp_path, Here(2), batch=7)
+        fit_staged(staged, tmp_path, Threads(2), batch=7)
     monkeypatch.undo()
-    fitted = fit_staged(staged, tmp_path, Here(2))
+    fitted = fit_staged(staged, tmp_path, Threads(2))
     [told] = fitted.warnings
     assert re.search(naming("150 rows", "min_samples_leaf=76"), told)
     assert fitted.n_grown == 0  # it is told by the receipts of shards that are there
-    [again] = fit_staged(staged, tmp_path, Here(2)).warnings  # sealed already
+    [again] = fit_staged(staged, tmp_path, Threads(2)).warnings  # sealed already
     assert told.startswith(f"{again}:")
-    assert fit_staged(inputs, tmp_path, Here(2), overwrite=True).warnings == ()
+    assert fit_staged(inputs, tmp_path, Threads(2), overwrite=True).warnings == ()
 
 
 @pytest.mark.slow
@@ -146,7 +146,7 @@ def test_a_job_tells_of_trees_without_a_cut(
 def test_threads_and_batches_do_not_change_the_forest(
     inputs: Inputs, tmp_path: Path, reference: str, threads: int, batch: int
 ) -> None:
-    fitted = fit_staged(inputs, tmp_path, Here(threads), batch=batch)
+    fitted = fit_staged(inputs, tmp_path, Threads(threads), batch=batch)
     assert (fitted.digest, fitted.n_grown) == (reference, N_TREES)
     assert open_forest(fitted.address).digest == reference
     assert not (tmp_path / "job").exists()
@@ -179,7 +179,7 @@ def test_a_sign_to_stop_that_comes_while_shards_are_merged_leaves_no_forest(
 
     monkeypatch.setattr(merge, "check_written", late)
     with pytest.raises(CancelledJobError):
-        fit_staged(inputs, tmp_path, Here(1), stop=job.address)
+        fit_staged(inputs, tmp_path, Threads(1), stop=job.address)
     assert not (tmp_path / "forest.zarr").exists()
 
 
@@ -213,7 +213,7 @@ def test_workers_are_seen_whatever_the_client_asks_by_itself(cluster: OnDask, mo
     assert (cluster.slots, cluster.threads) == (len(cluster.client.nthreads()), 1)
 
 
-def told_of_slow_folders() -> list[str]:
+def warnings_about_slow_folders() -> list[str]:
     """What a process says of Dask's warning."""
     with warnings.catch_warnings(record=True) as told:
         warnings.warn("Creating scratch directories is taking a surprisingly long time. (1.50s)", stacklevel=1)
@@ -237,10 +237,10 @@ def test_a_cluster_starts_without_a_word_on_a_machine_that_is_busy(
     monkeypatch.setattr(worker_start, "start_method", lambda: "spawn")  # for the environment that they are started in
     with local_cluster(1, folder=tmp_path) as cluster:
         assert times
-        (told,) = cluster.client.run(told_of_slow_folders).values()
+        (told,) = cluster.client.run(warnings_about_slow_folders).values()
         assert told == []
         with pytest.raises(UserWarning, match="surprisingly long time"):
-            told_of_slow_folders()  # elsewhere it is heard, as before
+            warnings_about_slow_folders()  # elsewhere it is heard, as before
 
 
 def heard_of_a_worker() -> list[str]:
@@ -287,7 +287,7 @@ def test_a_client_that_is_closed_while_its_job_runs_is_named(cluster: OnDask) ->
 
 @pytest.mark.slow
 @pytest.mark.cluster
-def test_a_scheduler_that_has_died_is_told_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scheduler_that_has_died_is_reported_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dask tries for half a minute to reach it, and then says that a pool of connections is closing."""
     monkeypatch.setattr(on_dask, "RECONNECTION", 0.0)
     with LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as scheduler:
@@ -299,7 +299,7 @@ def test_a_scheduler_that_has_died_is_told_soon(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.slow
 @pytest.mark.cluster
-def test_a_scheduler_that_is_lost_is_told_without_a_traceback_of_dask(
+def test_a_scheduler_that_is_lost_is_reported_without_a_traceback_of_dask(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(on_dask, "RECONNECTION", 0.5)
@@ -314,7 +314,7 @@ def test_a_scheduler_that_is_lost_is_told_without_a_traceback_of_dask(
 
 
 @pytest.mark.cluster
-def test_who_runs_out_of_memory_is_told_of_batches_where_there_are_any(cluster: OnDask) -> None:
+def test_who_runs_out_of_memory_is_reported_batches_where_there_are_any(cluster: OnDask) -> None:
     worker = SimpleNamespace(address="tcp://127.0.0.1:1", memory_limit=1 << 30)
     scheduler = cluster.client.scheduler
     event = {"worker": worker.address, "rss": 1000 << 20}
@@ -428,7 +428,7 @@ def test_a_client_whose_loop_would_wait_for_itself_is_refused(cluster: OnDask) -
 
 
 @pytest.mark.cluster
-def test_workers_without_the_package_are_told_before_they_get_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_without_the_package_are_reported_before_they_get_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dask ends a worker that cannot import what a task needs; here that is a module which is there for a while."""
     monkeypatch.setattr(able_workers, "NEEDED", "needed_by_tasks")
     told = naming("worker inproc://", "distforest ", "ModuleNotFoundError: ", "needed_by_tasks")
@@ -454,7 +454,7 @@ def test_workers_without_the_package_are_told_before_they_get_a_task(monkeypatch
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("job", ["fit", "score"])
-def test_workers_that_do_not_see_the_output_are_told_before_anything_is_lost(
+def test_workers_that_do_not_see_the_output_are_reported_before_anything_is_lost(
     inputs: Inputs, cluster: OnDask, job: str
 ) -> None:
     """A job would succeed whose forest's chunks lie on another host; here each process has files in memory."""
@@ -597,18 +597,18 @@ def test_an_interrupted_job_is_completed_by_running_it_again(
 
     monkeypatch.setattr(Problem, "grow", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        fit_staged(staged, tmp_path, Here(1), batch=7)
+        fit_staged(staged, tmp_path, Threads(1), batch=7)
     assert not (tmp_path / "forest.zarr").exists()
     grown.clear()
     monkeypatch.setattr(Problem, "grow", lambda self, trees: grown.append(trees.tolist()) or grow(self, trees))
-    fitted = fit_staged(staged, tmp_path, Here(1), batch=4)
+    fitted = fit_staged(staged, tmp_path, Threads(1), batch=4)
     assert fitted.digest == undisturbed
     assert sorted(tree for batch in grown for tree in batch) == list(range(21, N_TREES))
     assert fitted.n_grown == N_TREES - 21
 
 
 def test_a_damaged_shard_is_grown_again(inputs: Inputs, tmp_path: Path, reference: str) -> None:
-    fit_staged(inputs, tmp_path, Here(1), batch=10, keep_shards=True)
+    fit_staged(inputs, tmp_path, Threads(1), batch=10, keep_shards=True)
     shards = next((tmp_path / "job").glob("shards-*"))
     first, second, third, *_ = sorted(shards.iterdir())
     first.write_bytes(first.read_bytes()[:-200])
@@ -617,7 +617,7 @@ def test_a_damaged_shard_is_grown_again(inputs: Inputs, tmp_path: Path, referenc
     second.write_bytes(damaged)
     third.write_bytes(b"no shard at all")
     assert [receipt.first for receipt in committed_shards(Folder(str(shards)))] == [30, 40]
-    again = fit(inputs, str(tmp_path / "again.zarr"), Folder(str(tmp_path / "job")), Here(1), Options(batch=10))
+    again = fit(inputs, str(tmp_path / "again.zarr"), Folder(str(tmp_path / "job")), Threads(1), Options(batch=10))
     assert (again.digest, again.n_grown) == (reference, 30)
 
 
@@ -633,10 +633,10 @@ def test_a_merge_that_was_interrupted_is_done_again(
 
     monkeypatch.setattr(merge, "merge_rows", failing)
     with pytest.raises(KeyboardInterrupt):
-        fit_staged(inputs, tmp_path, Here(1))
+        fit_staged(inputs, tmp_path, Threads(1))
     assert not (tmp_path / "forest.zarr").exists()
     monkeypatch.setattr(merge, "merge_rows", merge_rows)
-    fitted = fit_staged(inputs, tmp_path, Here(2))
+    fitted = fit_staged(inputs, tmp_path, Threads(2))
     assert (fitted.digest, fitted.n_grown) == (reference, 0)
 
 
@@ -647,14 +647,14 @@ def test_a_small_chunk_and_a_small_merge_task_change_the_layout_alone(
     for module in ("forest.forest", "jobs.merge"):
         monkeypatch.setattr(f"distforest.{module}.SEALED_CHUNK_BYTES", 1 << 10)
     monkeypatch.setattr("distforest.jobs.plan.MERGE_BYTES", 1 << 11)
-    fitted = fit_staged(inputs, tmp_path, Here(2), batch=7)
+    fitted = fit_staged(inputs, tmp_path, Threads(2), batch=7)
     assert fitted.digest == fit_here(inputs.problem()).digest
     assert open_forest(fitted.address).digest == fitted.digest
 
 
 def test_leaf_tables_are_kept_where_they_are_smaller_and_say_the_same(store: Path, tmp_path: Path) -> None:
     shallow = stage_inputs(spec_of(store, tmp_path / "scratch", max_depth=2), str(tmp_path / "job"))
-    fitted = fit_staged(shallow, tmp_path, Here(1))
+    fitted = fit_staged(shallow, tmp_path, Threads(1))
     tables = open_forest(fitted.address)
     assert tables.meaning.leaf == KeepsLeafDistances()
     problem = shallow.problem()
@@ -669,15 +669,15 @@ def test_leaf_tables_are_kept_where_they_are_smaller_and_say_the_same(store: Pat
 def test_a_finished_job_is_not_done_again_and_another_is_not_overwritten(
     store: Path, inputs: Inputs, tmp_path: Path, reference: str
 ) -> None:
-    fit_staged(inputs, tmp_path, Here(1))
-    assert fit_staged(inputs, tmp_path, Here(1)) == train.Fitted(
+    fit_staged(inputs, tmp_path, Threads(1))
+    assert fit_staged(inputs, tmp_path, Threads(1)) == train.Fitted(
         str(tmp_path / "forest.zarr"), reference, N_TREES, 0, 0.0, 0.0, 0, 0
     )
     other = dataclasses.replace(inputs, seed=12)
     with pytest.raises(InputError, match=naming(tmp_path / "forest.zarr", "another job")):
-        fit_staged(other, tmp_path, Here(1))
+        fit_staged(other, tmp_path, Threads(1))
     assert open_forest(str(tmp_path / "forest.zarr")).digest == reference
-    replaced = fit_staged(other, tmp_path, Here(1), overwrite=True)
+    replaced = fit_staged(other, tmp_path, Threads(1), overwrite=True)
     assert open_forest(str(tmp_path / "forest.zarr")).digest == replaced.digest != reference
 
 
@@ -686,9 +686,9 @@ def test_a_job_folder_and_an_output_may_lie_in_two_file_systems(
     inputs: Inputs, tmp_path: Path, elsewhere: Path, reference: str
 ) -> None:
     for job, output in ((tmp_path / "job", elsewhere / "forest.zarr"), (elsewhere / "job", tmp_path / "forest.zarr")):
-        assert fit(inputs, str(output), Folder(str(job)), Here(1), Options()).digest == reference
+        assert fit(inputs, str(output), Folder(str(job)), Threads(1), Options()).digest == reference
         other = dataclasses.replace(inputs, seed=12)
-        replaced = fit(other, str(output), Folder(str(job)), Here(1), Options(overwrite=True))
+        replaced = fit(other, str(output), Folder(str(job)), Threads(1), Options(overwrite=True))
         assert open_forest(str(output)).digest == replaced.digest != reference
     assert [path.name for path in elsewhere.iterdir()] == ["forest.zarr"]
     assert {path.name for path in tmp_path.iterdir()} == {"forest.zarr", "scratch"}
@@ -712,10 +712,10 @@ def test_workers_of_another_version_of_the_growth_are_refused(
     ):
         monkeypatch.setattr(train, "grow_shard", other)
         with pytest.raises(JobError, match="version {} .*version {}:".format(*versions)):
-            fit_staged(inputs, tmp_path, Here(1))
+            fit_staged(inputs, tmp_path, Threads(1))
         assert not (tmp_path / "forest.zarr").exists()
     monkeypatch.undo()
-    assert fit_staged(inputs, tmp_path, Here(1)).digest == reference
+    assert fit_staged(inputs, tmp_path, Threads(1)).digest == reference
 
 
 def test_trees_of_another_version_of_the_growth_are_grown_anew(
@@ -725,11 +725,11 @@ def test_trees_of_another_version_of_the_growth_are_grown_anew(
     forget_job("")  # what is held open is known by its fingerprint, too
     monkeypatch.setattr("distforest.jobs.inputs.GROWTH", train.GROWTH - 1)
     assert inputs.fingerprint != fingerprint
-    fit_staged(inputs, tmp_path, Here(1), keep_shards=True)
+    fit_staged(inputs, tmp_path, Threads(1), keep_shards=True)
     (tmp_path / "forest.zarr").rename(tmp_path / "older.zarr")
     forget_job("")
     monkeypatch.undo()
-    fitted = fit_staged(inputs, tmp_path, Here(1))
+    fitted = fit_staged(inputs, tmp_path, Threads(1))
     assert (fitted.digest, fitted.n_grown) == (reference, N_TREES)
 
 
@@ -738,7 +738,7 @@ def test_something_else_at_the_output_is_not_touched(inputs: Inputs, tmp_path: P
     (tmp_path / "forest.zarr" / "precious").write_text("mine")
     for overwrite in (False, True):
         with pytest.raises(InputError, match=naming(tmp_path / "forest.zarr", "precious")):
-            fit_staged(inputs, tmp_path, Here(1), overwrite=overwrite)
+            fit_staged(inputs, tmp_path, Threads(1), overwrite=overwrite)
     assert (tmp_path / "forest.zarr" / "precious").read_text() == "mine"
 
 
@@ -747,7 +747,7 @@ def test_a_job_that_does_not_fit_is_refused_before_it_starts(
 ) -> None:
     monkeypatch.setattr(Problem, "grow", lambda *_: pytest.fail("a tree was grown"))
     with pytest.raises(MemoryLimitError, match=naming("100 MiB", "`run.memory_limit`")):
-        fit_staged(inputs, tmp_path, Here(1, memory_limit=100 << 20))
+        fit_staged(inputs, tmp_path, Threads(1, memory_limit=100 << 20))
 
 
 @pytest.mark.slow
@@ -764,19 +764,19 @@ def test_errors_of_the_system_are_retried_and_others_are_not(tmp_path: Path) -> 
         calls.append(task)
         raise InputError("no")
 
-    assert Here(2).each(flaky, ["a", "b"], Work("test")) == ["A", "B"]
+    assert Threads(2).each(flaky, ["a", "b"], Work("test")) == ["A", "B"]
     assert sorted(calls) == ["a"] * 3 + ["b"] * 3
     with pytest.raises(JobError, match=naming("test: a ", "2 times", "OSError")):
-        Here(1).each(lambda _: (_ for _ in ()).throw(OSError("disk")), ["a"], Work("test", retries=1))
+        Threads(1).each(lambda _: (_ for _ in ()).throw(OSError("disk")), ["a"], Work("test", retries=1))
     calls.clear()
     with pytest.raises(InputError, match="no"):
-        Here(1).each(wrong, ["a"], Work("test"))
+        Threads(1).each(wrong, ["a"], Work("test"))
     assert calls == ["a"]
 
 
 def test_progress_counts_trees(inputs: Inputs, tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
-    fit_staged(inputs, tmp_path, Here(1), batch=10, watch=lambda p: seen.append((p.name, p.done, p.total)))
+    fit_staged(inputs, tmp_path, Threads(1), batch=10, watch=lambda p: seen.append((p.name, p.done, p.total)))
     assert [done for name, done, _ in seen if name == "grow"] == [0, 10, 20, 30, 40, 50]
     assert {total for name, _, total in seen if name == "grow"} == {50}
     assert [name for name, *_ in seen][-1] == "merge"

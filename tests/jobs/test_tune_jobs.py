@@ -18,7 +18,7 @@ from distforest.forest.sealed.artifact import open_forest
 from distforest.growth.problem import Problem
 from distforest.jobs import tune as tuning
 from distforest.jobs.any_spec import kind_of_job, n_trees_of, spec_from_dict, with_absolute_paths
-from distforest.jobs.cluster import Cluster, Here
+from distforest.jobs.cluster import Cluster, Threads
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Options, kept, shards_of
@@ -75,7 +75,7 @@ def run_tuning(spec: TuneSpec, cluster: Cluster | None = None, **options: Any) -
     folder = Folder(f"{spec.output}.job")
     with kept(folder):
         groups = tuning.stage_grid(spec, folder.address)
-        return tuning.tune(spec, groups, folder, cluster or Here(), Options(batch=4, **options))
+        return tuning.tune(spec, groups, folder, cluster or Threads(), Options(batch=4, **options))
 
 
 def shards_in(spec: TuneSpec) -> int:
@@ -184,7 +184,7 @@ def test_the_best_cell_takes_trees_that_are_there(tmp_path: Path) -> None:
     assert done.fitted.n_grown == 0
     spec = replace(spec_in(tmp_path).fit_of(done.grid.best_params_), output=f"{tmp_path}/fit.zarr")
     folder = Folder(f"{spec.output}.job")
-    assert train(tuning.check_and_stage(spec, folder.address), spec.output, folder, Here(), Options()).digest == (
+    assert train(tuning.check_and_stage(spec, folder.address), spec.output, folder, Threads(), Options()).digest == (
         done.fitted.digest
     )
 
@@ -226,13 +226,13 @@ def test_an_interrupted_job_is_completed_by_running_it_again(tmp_path: Path, mon
 
 
 @pytest.mark.slow
-def test_damaged_scores_are_worked_out_again_and_lost_shards_told(tmp_path: Path) -> None:
+def test_damaged_scores_are_worked_out_again_and_lost_shards_reported(tmp_path: Path) -> None:
     spec = spec_in(tmp_path)
     folder = Folder(f"{spec.output}.job")
     groups = tuning.stage_grid(spec, folder.address)
     with pytest.raises(ZeroDivisionError):
-        tuning.tune(spec, groups, folder, Here(), Options(watch=lambda progress: 1 // (progress.name != "merge")))
-    own = tuning.JudgeTask(groups[0].inputs, shards_of(groups[0].inputs, folder), groups[0].shared.stops, N_TREES)
+        tuning.tune(spec, groups, folder, Threads(), Options(watch=lambda progress: 1 // (progress.name != "merge")))
+    own = tuning.ScoreCellsTask(groups[0].inputs, shards_of(groups[0].inputs, folder), groups[0].shared.stops, N_TREES)
     [path] = Path(own.shards.address).glob("scores-*.json")
     cells = json.loads(path.read_text())
     path.write_text(json.dumps([{**cell, "scores": dict.fromkeys(cell["scores"])} for cell in cells]))
@@ -241,7 +241,7 @@ def test_damaged_scores_are_worked_out_again_and_lost_shards_told(tmp_path: Path
         path.write_text('[{"scores": {}')
     done = run_tuning(spec)
     assert done.grid == run_tuning(spec_in(tmp_path, output=f"{tmp_path}/other.zarr")).grid
-    task = tuning.JudgeTask(groups[0].inputs, Folder(f"{tmp_path}/nowhere"), groups[0].shared.stops, N_TREES)
+    task = tuning.ScoreCellsTask(groups[0].inputs, Folder(f"{tmp_path}/nowhere"), groups[0].shared.stops, N_TREES)
     with pytest.raises(JobError, match="shards"):
         tuning.score_cells(task)
 
@@ -269,7 +269,7 @@ def test_another_forest_at_the_output_is_kept_unless_it_may_be_replaced(tmp_path
     fitted = spec_in(tmp_path).fit_of(done.grid.best_params_)
     plain = replace(fitted, output=f"{tmp_path}/plain.zarr")
     folder = Folder(f"{plain.output}.job")
-    train(tuning.check_and_stage(plain, folder.address), plain.output, folder, Here(), Options())
+    train(tuning.check_and_stage(plain, folder.address), plain.output, folder, Threads(), Options())
     same = spec_in(tmp_path, output=plain.output, grid={"max_features": [1, 4]})
     with pytest.raises(InputError, match=naming(plain.output, "not tuned")):
         run_tuning(same)

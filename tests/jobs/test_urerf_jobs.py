@@ -15,11 +15,11 @@ from distforest.forest.sealed.artifact import open_forest
 from distforest.growth.problem import Problem
 from distforest.jobs import screening
 from distforest.jobs.any_spec import moved
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.preview import preview
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.sources.arrays import write_array
 from tests.jobs.faults import Faults, faulty, growths
 from tests.jobs.iris_jobs import run
@@ -88,7 +88,7 @@ def reference() -> URerF:
 def test_a_job_grows_the_forest_of_the_estimator(
     store: Path, tmp_path: Path, reference: URerF, features: str, threads: int, batch: int
 ) -> None:
-    done = run(spec_of(store, tmp_path, features), Here(threads), batch=batch)
+    done = run(spec_of(store, tmp_path, features), Threads(threads), batch=batch)
     assert (done.digest, done.n_grown) == (reference.digest_, N_TREES)
     loaded = load(done.address)
     assert np.array_equal(loaded.proximity(), reference.proximity())
@@ -128,10 +128,10 @@ def test_an_interrupted_job_goes_on_to_the_same_forest(
 
     monkeypatch.setattr(Problem, "grow", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run(spec, Here(1), batch=4)
+        run(spec, Threads(1), batch=4)
     assert not Path(spec.output).exists()
     monkeypatch.setattr(Problem, "grow", grow)
-    done = run(spec, Here(2), batch=3)
+    done = run(spec, Threads(2), batch=3)
     assert (done.digest, done.n_grown) == (reference.digest_, N_TREES - 12)
 
 
@@ -149,18 +149,18 @@ def test_an_interrupted_screen_is_done_again(
 
     monkeypatch.setattr(screening, "largest_dependence", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run(spec, Here(1))
+        run(spec, Threads(1))
     monkeypatch.setattr(screening, "largest_dependence", compare)
-    assert run(spec, Here(1)).digest == reference.digest_
+    assert run(spec, Threads(1)).digest == reference.digest_
 
 
 def test_a_sealed_forest_is_not_screened_again(
     store: Path, tmp_path: Path, reference: URerF, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = spec_of(store, tmp_path)
-    run(spec, Here(1))
+    run(spec, Threads(1))
     monkeypatch.setattr(screening, "screen", lambda *_: pytest.fail("features were screened"))
-    again = run(spec, Here(1))
+    again = run(spec, Threads(1))
     assert (again.digest, again.n_grown) == (reference.digest_, 0)
 
 
@@ -170,7 +170,7 @@ def test_a_sealed_forest_is_not_screened_again(
 def test_weights_from_an_array(store: Path, tmp_path: Path) -> None:
     spec = spec_of(store, tmp_path, weights="weights")
     assert spec.params["feature_weights"] == "given"
-    done = run(spec, Here(2))
+    done = run(spec, Threads(2))
     own = URerF(N_TREES, min_samples_split=20, feature_weights=WEIGHTS, random_state=5).fit(X)
     forest = open_forest(done.address)
     assert done.digest == own.digest_ == forest.digest
@@ -194,7 +194,7 @@ def test_weights_lead_a_forest_that_is_taught_too(store: Path, tmp_path: Path) -
     table |= {"method": "smerf", "params": {"n_estimators": 5, "feature_weights": "given", "splitter": "random"}}
     truth = {"kind": "labels", "values": f"{store}/y"}
     table["input"] = {"features": f"{store}/X", "feature_weights": f"{store}/weights", "distances": truth}
-    forest = open_forest(run(Spec.from_dict(table), Here(1)).address)
+    forest = open_forest(run(Spec.from_dict(table), Threads(1)).address)
     assert forest.feature_weights is not None
     assert 0 not in forest.table.columns  # the feature of no weight
 
@@ -205,7 +205,7 @@ MISFITS = {"short": (5,), "wide": (12, 2), "complex": "complex128"}
 
 
 @pytest.mark.parametrize("weights", MISFITS)
-def test_weights_that_do_not_fit_are_told_by_the_preview_and_by_the_job(
+def test_weights_that_do_not_fit_are_reported_by_the_preview_and_by_the_job(
     store: Path, tmp_path: Path, weights: str
 ) -> None:
     spec = spec_of(store, tmp_path, weights=weights)
@@ -213,7 +213,7 @@ def test_weights_that_do_not_fit_are_told_by_the_preview_and_by_the_job(
     with pytest.raises(SpecError, match=naming("input.feature_weights: ", *named)):
         preview(spec)
     with pytest.raises(InputError, match=naming(*named)):
-        run(spec, Here(1))
+        run(spec, Threads(1))
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_weights_that_do_not_fit_are_told_by_the_preview_and_by_the_job(
 )
 def test_weights_that_say_nothing_are_refused(store: Path, tmp_path: Path, weights: str, found: str) -> None:
     with pytest.raises(InputError, match=naming("feature_weights", found)):
-        run(spec_of(store, tmp_path, weights=weights), Here(1))
+        run(spec_of(store, tmp_path, weights=weights), Threads(1))
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_parameters_and_input_must_agree(
     assert len(caught.value.faults) == 1
 
 
-def test_parameters_that_do_not_go_together_are_told_before_the_screen(
+def test_parameters_that_do_not_go_together_are_reported_before_the_screen(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(screening, "screen", lambda *_: pytest.fail("features were screened"))
@@ -251,7 +251,7 @@ def test_parameters_that_do_not_go_together_are_told_before_the_screen(
     with pytest.raises(SpecError, match=naming("params: ", "criterion='mclust_bic'", "splitter='best'")):
         preview(spec)
     with pytest.raises(InputError, match=naming("criterion='mclust_bic'", "splitter='best'")):
-        run(spec, Here(1))
+        run(spec, Threads(1))
     with pytest.raises(InputError, match=naming("criterion='mclust_bic'", "splitter='best'")):
         URerF(criterion="mclust_bic").fit(X)
 

@@ -11,10 +11,10 @@ import pytest
 from distforest.command_line.reports import previewed
 from distforest.errors import MemoryLimitError
 from distforest.growth.row_room import RowRoom
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.plan import LEAST_ROWS_BUDGET, Size, check_memory, projected_bytes, within
 from distforest.jobs.preview import preview
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import size_of
 from distforest.sources.arrays import write_array
 from distforest.sources.scratch import OF_HOST

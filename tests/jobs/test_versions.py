@@ -18,14 +18,14 @@ from distforest.forest.sealed.artifact import open_forest, read_manifest
 from distforest.growth.methods import GROWTH
 from distforest.growth.problem import Problem
 from distforest.jobs import versions
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.inputs import Inputs
-from distforest.jobs.merge import LayoutTask, lay_out
+from distforest.jobs.merge import LayoutTask, plan_layout
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.screening import BlockTask, ScreenedMatrix, screen_block
-from distforest.jobs.shards import Receipt, grown_by, told_of_versions
+from distforest.jobs.shards import Receipt, grown_by, warning_about_versions
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import GrowTask, Options, fit, grow_shard, survey
 from distforest.jobs.versions import VERSIONS_HERE
 from distforest.service.running import LeadTask, lead
@@ -50,7 +50,7 @@ def work_of(inputs: Inputs, spec: Spec, growth: int, kind: str) -> Any:
     if kind == "grow":
         return grow_shard(GrowTask(of_another, shards.address, 0, 1))
     if kind == "lay out":
-        return lay_out(LayoutTask(of_another, {}, shards, "trees"))
+        return plan_layout(LayoutTask(of_another, {}, shards, "trees"))
     if kind == "screen":
         assert isinstance(inputs.matrix, Staged)
         features = tuple(range(4))
@@ -83,7 +83,7 @@ def test_inputs_that_another_version_has_staged_are_refused(spec: Spec) -> None:
     assert inputs.growth == GROWTH
     del inputs.__dict__["growth"]
     with pytest.raises(JobError, match=f"version 1 .*version {GROWTH}:"):
-        fit(inputs, spec.output, Folder(f"{spec.output}.job"), Here(1), Options())
+        fit(inputs, spec.output, Folder(f"{spec.output}.job"), Threads(1), Options())
 
 
 def test_a_receipt_of_another_growth_ends_the_job_when_it_comes(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_a_receipt_of_another_growth_ends_the_job_when_it_comes(spec: Spec, monk
 
     monkeypatch.setattr("distforest.jobs.train.grow_shard", of_an_earlier_version)
     with pytest.raises(JobError, match=f"version 1 .*version {GROWTH}:"):
-        run(spec, Here(1), on_answer=lambda _: pytest.fail("it was told of trees that do not belong to it"))
+        run(spec, Threads(1), on_answer=lambda _: pytest.fail("it was told of trees that do not belong to it"))
     assert not Path(spec.output).exists()
 
 
@@ -110,22 +110,22 @@ def test_versions_are_counted_in_trees() -> None:
         {"trees": 1, "distforest": "0", **same},
         {"trees": 1, **VERSIONS_HERE, "numba": "0.1"},
     ]
-    assert told_of_versions(receipts[2:]) == ""  # of one growth, and the same bits
-    told = told_of_versions(receipts)
+    assert warning_about_versions(receipts[2:]) == ""  # of one growth, and the same bits
+    told = warning_about_versions(receipts)
     assert re.search(rf"\b1 .*numpy {VERSIONS_HERE['numpy']}, numba 0\.1", told)
     assert re.search(r"\b9 ", told)
 
 
-def test_trees_of_an_unknown_numba_are_told() -> None:
-    told = told_of_versions([receipt(0, 3), Receipt(4, 5, "trees", 0.0, growth=GROWTH)])
+def test_trees_of_an_unknown_numba_are_reported() -> None:
+    told = warning_about_versions([receipt(0, 3), Receipt(4, 5, "trees", 0.0, growth=GROWTH)])
     assert re.search(r"\b2 .*numpy unknown, numba unknown", told)
 
 
-def test_one_set_of_versions_is_told_and_warned_of_by_nobody(spec: Spec) -> None:
+def test_one_set_of_versions_is_reported_and_warned_of_by_nobody(spec: Spec) -> None:
     told: list[Any] = []
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        done = run(spec, Here(2), on_answer=told.append)
+        done = run(spec, Threads(2), on_answer=told.append)
     assert {type(answer) for answer in told} == {Receipt}
     manifest = read_manifest(done.address)
     assert manifest["provenance"]["grown_by"] == [{"trees": N_TREES, **VERSIONS_HERE}]
@@ -144,10 +144,10 @@ def test_a_run_that_goes_on_with_another_numba_says_so(spec: Spec, monkeypatch: 
 
     monkeypatch.setattr(Problem, "grow", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run(spec, Here(1))
+        run(spec, Threads(1))
     monkeypatch.undo()
     monkeypatch.setitem(versions.VERSIONS_HERE, "numba", "99.0")
-    done = run(spec, Here(1))
+    done = run(spec, Threads(1))
     (told,) = done.warnings
     assert re.search(r"numba 99\.0.*run\.overwrite", told)
     found = read_manifest(done.address)["provenance"]["grown_by"]
@@ -161,7 +161,7 @@ def of_another_numba() -> None:
 
 @pytest.mark.slow
 @pytest.mark.cluster
-def test_workers_of_two_numbas_are_told(cluster: OnDask, spec: Spec) -> None:
+def test_workers_of_two_numbas_are_reported(cluster: OnDask, spec: Spec) -> None:
     first, *_ = cluster.client.nthreads()
     cluster.client.run(of_another_numba, workers=[first])
     done = run(replace(spec, params={**spec.params, "n_estimators": 60}), cluster)
@@ -174,7 +174,7 @@ def test_workers_of_two_numbas_are_told(cluster: OnDask, spec: Spec) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("told", [None, "text", [], [3, None], [{"trees": {"a": [1]}}]])
 def test_a_stranger_may_write_anything_there(spec: Spec, told: Any) -> None:
-    done = run(spec, Here(1))
+    done = run(spec, Threads(1))
     manifest = read_manifest(done.address)
     manifest["provenance"]["grown_by"] = told
     assert reports.inspected(done.address, manifest, None, None).answer["provenance"]["grown_by"] == told

@@ -29,7 +29,7 @@ import json, os, sys
 import psutil
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.train import Options, fit
 from distforest.stores.folder import Folder
 
@@ -126,7 +126,7 @@ def test_what_workers_start_in_is_left_nowhere_else(monkeypatch: pytest.MonkeyPa
     assert "OF_OURS" not in os.environ
 
 
-def test_a_folder_that_takes_no_files_is_told_before_workers_start(tmp_path: Path) -> None:
+def test_a_folder_that_takes_no_files_is_reported_before_workers_start(tmp_path: Path) -> None:
     check_room(tmp_path / "not" / "yet")
     (tmp_path / "a file").touch()
     with pytest.raises(JobError, match=naming("workers", "Errno 20", tmp_path / "a file")):

@@ -7,8 +7,8 @@ from collections import Counter
 from sklearn.datasets import load_wine
 
 from distforest import SimForestClassifier
+from distforest.forest.node_table import LEAF
 from distforest.forest.path_lengths import depths_of
-from distforest.forest.table import LEAF
 from distforest.pictures.tree_shapes import TreeShapes
 from distforest.pictures.trees import OF_CHAINS, drawn_tree
 

@@ -132,7 +132,7 @@ def test_numbers_of_the_report_are_those_of_the_forest(home):
         (SimForestRegressor("rbf", n_estimators=20, oob_score=True, random_state=0), "R² of targets"),
     ],
 )
-def test_a_recorded_score_is_told_with_what_it_measures(tmp_path, estimator, words):
+def test_a_recorded_score_is_reported_with_what_it_measures(tmp_path, estimator, words):
     X, y = np.random.default_rng(0).normal(size=(40, 3)), np.repeat([0, 1], 20)
     X[:, 0] += 3 * y
     score = estimator.fit(X, y).oob_score_
@@ -156,7 +156,7 @@ def test_a_report_tells_how_it_is_repeated(home, tmp_path, monkeypatch):
         assert again.split()[:3] == ["$", "distforest", "report"]
 
 
-def test_costs_of_similarities_are_told(home):
+def test_costs_of_similarities_are_reported(home):
     page, forest = report_page(f"{home}/asked.zarr")
     paid = forest.provenance["similarity"]["evaluations"]
     assert f"<dd>{paid:,} pairs paid for</dd>" in page
@@ -165,7 +165,7 @@ def test_costs_of_similarities_are_told(home):
     assert "similarity=Lazy(...)" in page
 
 
-def test_weights_without_which_a_forest_does_not_grow_again_are_told(tmp_path):
+def test_weights_without_which_a_forest_does_not_grow_again_are_reported(tmp_path):
     X, pairs, similar = np.arange(24.0).reshape(12, 2), np.stack([np.arange(11), np.arange(1, 12)], axis=1), [1, 0] * 6
     for name, more in (("pair_weight", {"pair_weight": np.arange(11)}), ("sample_weight", {"sample_weight": [2] * 12})):
         forest = RFD(3, resample="pairs", min_samples_leaf=1, random_state=0)
@@ -232,7 +232,7 @@ def test_what_is_refused(home, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("params", [{}, {"max_samples": 0.3}, {"max_depth": 1}], ids=str)
 @pytest.mark.parametrize("method", [SimForestClassifier, SimForestRegressor])
-def test_two_labels_or_targets_of_a_simforest_that_changed_places_are_told(method, params, tmp_path):
+def test_two_labels_or_targets_of_a_simforest_that_changed_places_are_reported(method, params, tmp_path):
     rng = np.random.default_rng(0)
     X, weight = rng.normal(size=(60, 3)), rng.integers(1, 4, 60)
     y = (X[:, 0] > 0).astype(int) if method is SimForestClassifier else X[:, 0] + rng.normal(size=60)

@@ -27,13 +27,13 @@ def few_wines():
 def taught(few_wines):
     """Forests of each kind, with what is known of their rows."""
     X, y = few_wines
-    labels, far = Truth.of(y, TruthKind.LABELS), np.abs(X[:, 0, None] - X[:, 0])
+    labels, far = Truth.from_given(y, TruthKind.LABELS), np.abs(X[:, 0, None] - X[:, 0])
     near = -np.linalg.norm(X[:, None] - X, axis=2)
     return {
         "labels": (SMERF(7, random_state=0).fit(X, y), labels),
-        "targets": (SMERF(7, random_state=0).fit(X, Targets(X[:, 0])), Truth.of(Targets(X[:, 0]))),
-        "embedding": (SMERF(7, random_state=0).fit(X, Embedding(X[:, :2])), Truth.of(Embedding(X[:, :2]))),
-        "distances": (SMERF(7, random_state=0).fit(X, far), Truth.of(far)),
+        "targets": (SMERF(7, random_state=0).fit(X, Targets(X[:, 0])), Truth.from_given(Targets(X[:, 0]))),
+        "embedding": (SMERF(7, random_state=0).fit(X, Embedding(X[:, :2])), Truth.from_given(Embedding(X[:, :2]))),
+        "distances": (SMERF(7, random_state=0).fit(X, far), Truth.from_given(far)),
         "nearest": (SimForestClassifier(n_estimators=7, voting="nearest", random_state=0).fit(near, y), labels),
         "untaught": (URerF(7, min_samples_split=9, random_state=0).fit(X), labels),
         "votes": (RFD(7, random_state=0).fit(X, y), labels),
@@ -133,7 +133,7 @@ def test_the_curve_out_of_bag_has_the_area_of_all_trees(taught, name):
 def test_of_many_pairs_some_are_judged_the_same_ones_every_time(taught, monkeypatch):
     estimator, truth = taught["votes"]
     monkeypatch.setattr(out_of_bag, "MOST_PAIRS", 50)
-    left, right = out_of_bag.judged_pairs(45)
+    left, right = out_of_bag.scored_pairs(45)
     assert len({*zip(left.tolist(), right.tolist(), strict=True)}) == 50
     assert (left < right).all()
     curve = error_curve(estimator.forest_, truth)
@@ -147,8 +147,8 @@ def test_a_truth_that_does_not_go_with_the_forest_is_refused(taught, few_wines):
     for name, truth, *named in (
         ("labels", targets, "truth:", "labels", "taught", "targets"),
         ("votes", targets, "truth:", "labels", "links", "targets"),
-        ("labels", Truth.of(y[:9], TruthKind.LABELS), "truth:", "45 training rows", 9),
-        ("labels", Truth.of(y + 1, TruthKind.LABELS), "truth:", "[0, 1, 2]", "[1, 2, 3"),
+        ("labels", Truth.from_given(y[:9], TruthKind.LABELS), "truth:", "45 training rows", 9),
+        ("labels", Truth.from_given(y + 1, TruthKind.LABELS), "truth:", "[0, 1, 2]", "[1, 2, 3"),
     ):
         with pytest.raises(InputError, match=naming(*named)):
             error_curve(taught[name][0].forest_, truth)

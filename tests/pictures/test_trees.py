@@ -95,7 +95,7 @@ def test_the_parts_of_a_cell_share_its_pairs_and_leaves(forests):
         assert (cell.n_leaves == 1) == (not cell.cut)
 
 
-def test_a_small_tree_is_told_by_its_number_of_nodes(points, links):
+def test_a_small_tree_is_reported_by_its_number_of_nodes(points, links):
     pairs, _ = links
     near = np.abs(points[pairs[:, 0], :2] - points[pairs[:, 1], :2]).max(axis=1) < 12  # two cuts at least
     forest = fitted(points, (pairs, near), leafrank_depth=3, max_depth=1, max_features=None)

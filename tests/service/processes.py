@@ -24,8 +24,8 @@ from distributed import Security
 from sklearn.datasets import load_iris
 
 from distforest.errors import JobError, UnreachableError
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import fit_here
 from distforest.service.calls import Service
 from distforest.service.registry import ENDS, Registry

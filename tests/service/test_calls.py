@@ -105,7 +105,7 @@ def test_a_refused_spec_has_all_its_faults():
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_an_error_in_the_service_is_told_and_not_unpickled():
+def test_an_error_in_the_service_is_reported_and_not_unpickled():
     with (
         FakeService({"status": ValueError("what was not foreseen")}) as fake,
         pytest.raises(JobError, match="what was not foreseen"),

@@ -121,7 +121,7 @@ def test_a_cluster_that_is_well_needs_nothing() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_told_with_its_cure(found: Findings, named: tuple[str, ...]) -> None:
+def test_what_is_wrong_is_reported_with_its_cure(found: Findings, named: tuple[str, ...]) -> None:
     [sentence] = to_mend(found)
     assert re.match(naming(*named), sentence)
 

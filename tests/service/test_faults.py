@@ -14,9 +14,9 @@ import pytest
 
 from distforest.errors import ConflictError, JobError
 from distforest.forest.sealed.artifact import open_forest
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit
 from distforest.stores.folder import Folder
 from tests.messages import naming
@@ -133,7 +133,7 @@ def test_a_full_disk_ends_the_job_with_the_reason_and_room_lets_it_be_finished(
 
 
 @pytest.mark.slow
-def test_a_full_disk_of_the_job_root_itself_is_told_and_survived(cluster: Cluster, iris: Iris, digest: str) -> None:
+def test_a_full_disk_of_the_job_root_itself_is_reported_and_survived(cluster: Cluster, iris: Iris, digest: str) -> None:
     held = cluster.faults.arm(Fault("mid_tree", "hold", "brim", VICTIM))
     cluster.submit("brim", iris.spec("brim"))
     until(lambda: cluster.faults.struck(held))
@@ -304,7 +304,7 @@ def test_a_job_whose_leading_worker_dies_is_led_by_another_one(cluster: Cluster,
     }
     here = Spec.from_dict({**spec, "output": f"{tmp_path}/here.forest.zarr"})
     job = Folder(f"{tmp_path}/job")
-    undisturbed = fit(stage_inputs(here, job.address), here.output, job, Here(1), Options())
+    undisturbed = fit(stage_inputs(here, job.address), here.output, job, Threads(1), Options())
     death = cluster.faults.arm(Fault("leading", "kill", "led", every=3))
     cluster.submit("led", spec)
     told = assert_made(cluster, "led", undisturbed.digest)

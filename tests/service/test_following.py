@@ -112,7 +112,7 @@ def test_the_last_events_of_a_job_are_not_lost_in_silence():
         {"state": "QUEUED", "phase": "grow", "done": 2, "total": 5, "rate": 1.0},
     ],
 )
-def test_no_progress_is_told_before_there_is_any(job):
+def test_no_progress_is_reported_before_there_is_any(job):
     assert progress_of(job) is None
 
 

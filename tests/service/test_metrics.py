@@ -118,13 +118,13 @@ def test_what_happens_to_jobs_is_counted(registry: Registry, monkeypatch: pytest
     clock.now = 1002.0
     job.end("FAILED", "why", error={"kind": "JobError", "message": "why"})
     assert job.state["worked"] == 7.0
-    job.queue_again()
+    job.requeue()
     clock.now = 5000.0
     job.begin("s")
     clock.now = 5001.0
     assert job.save(registry, at_once=True)  # the heartbeat, after which the service is killed
     clock.now = 9000.0
-    job.queue_again()
+    job.requeue()
     job.begin("s")
     clock.now = 9000.5
     job.end("SUCCEEDED", "done")

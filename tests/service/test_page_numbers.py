@@ -111,7 +111,7 @@ def test_columns_keep_the_seconds_of_every_tree(n_trees: int, data: st.DataObjec
     columns = ChartColumns(n_trees)
     for task in data.draw(st.permutations(tasks)):
         columns.add(task)
-    told = columns.told()
+    told = columns.committed()
     assert len(told) == min(n_trees, N_BINS)
     assert [told[0].first, told[-1].last] == [0, n_trees - 1]
     assert all(left.last + 1 == right.first for left, right in pairwise(told))
@@ -124,13 +124,13 @@ def test_trees_that_are_missing_leave_a_gap() -> None:
     columns = ChartColumns(8)
     columns.add(tree_event(0, 1, 1.0, 100))
     columns.add(tree_event(6, 7, 3.0, 300))
-    assert [(c.first, c.seconds, c.peak_bytes) for c in columns.told()] == [
+    assert [(c.first, c.seconds, c.peak_bytes) for c in columns.committed()] == [
         (0, 0.5, 100),
         (1, 0.5, 100),
         (6, 1.5, 300),
         (7, 1.5, 300),
     ]
-    seconds, memory = charts(columns.told())
+    seconds, memory = charts(columns.committed())
     assert (seconds.summary, memory.greatest) == ("median 1.00 s, 500.00 ms to 1.50 s", "300 B")
     assert [(trees.first, share, value) for trees, share, value in seconds.bars][1:3] == [
         (1, 1 / 3, "500.00 ms"),
@@ -142,7 +142,7 @@ def test_a_chart_of_values_that_are_alike_has_no_bars() -> None:
     columns = ChartColumns(4)
     columns.add(tree_event(0, 1, 1.0, 95))
     columns.add(tree_event(2, 3, 3.0, 100))
-    seconds, memory = charts(columns.told())
+    seconds, memory = charts(columns.committed())
     assert (len(seconds.bars), memory.bars, memory.summary) == (4, [], "median 98 B, 95 B to 100 B")
 
 
@@ -150,7 +150,7 @@ def test_a_chart_without_numbers_is_left_out() -> None:
     assert charts([]) == []
     columns = ChartColumns(2)
     columns.add(tree_event(0, 1, 2.0))
-    assert [chart.title for chart in charts(columns.told())] == ["Seconds per tree"]
+    assert [chart.title for chart in charts(columns.committed())] == ["Seconds per tree"]
 
 
 # --- what is read --------------------------------------------------------------------------------------------

@@ -273,7 +273,7 @@ def test_what_is_no_text_is_refused(given: object) -> None:
         Policy().read(given)
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_at_once() -> None:
     addresses = {"input.features": "x.zarr/X", "input.similarity.objects": "/data/o", "output": "http://x/y.zarr"}
     with pytest.raises(SpecError) as caught:
         Policy(prefixes=("/data",), max_trees=1).check(addresses, {"input.similarity.function": "os:system"}, 2)

@@ -24,7 +24,7 @@ from distforest.service import lease as leases
 from distforest.service import registry as registries
 from distforest.service.lease import Lease, died
 from distforest.service.registry import Registry, UnreadableError, check_id
-from distforest.stores.claims import born_at
+from distforest.stores.claims import start_time_of
 from tests.messages import naming
 from tests.service.jobs_on_paper import event, spec_text, state_of
 
@@ -170,7 +170,7 @@ def test_what_no_service_has_written_is_no_state(registry: Registry) -> None:
 
 @pytest.mark.parametrize("name", ["state.json", "spec.json", "events.jsonl"])
 @pytest.mark.parametrize("odd", ["a folder", "a loop", "a link", "a pipe"])
-def test_what_is_no_file_is_told_and_not_waited_for(tmp_path: Path, name: str, odd: str) -> None:
+def test_what_is_no_file_is_reported_and_not_waited_for(tmp_path: Path, name: str, odd: str) -> None:
     registry = Registry(f"{tmp_path}/root")
     for job in ("odd", "good"):
         registry.create(job, spec_text(), state_of(job))
@@ -225,7 +225,7 @@ def test_a_dead_process_is_told_from_a_living_one() -> None:
     assert not died({**own, "born": own["born"] - 1.0, "boot": "elsewhere"})
     assert not died({"boot": own["boot"]})
     with subprocess.Popen([sys.executable, "-c", ""]) as child:
-        born = born_at(child.pid)
+        born = start_time_of(child.pid)
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         assert died({**own, "pid": child.pid, "born": born})  # a zombie
     assert died({**own, "pid": child.pid, "born": born})

@@ -54,7 +54,7 @@ def test_a_job_tells_what_is_odd_once() -> None:
     job.warn(["labels are many", "no tree has a split"])
     assert job.state["warnings"] == ["labels are many", "no tree has a split"]
     assert [event["message"] for event in job._unsaved] == ["warning: labels are many", "warning: no tree has a split"]
-    job.queue_again()
+    job.requeue()
     assert job.state["warnings"] == []
 
 
@@ -276,7 +276,7 @@ def test_a_message_names_no_key_that_has_no_effect_in_a_service(registry: Regist
         assert "run.memory_limit" not in message
 
 
-def test_receipts_and_lost_tasks_are_told(registry: Registry) -> None:
+def test_receipts_and_lost_tasks_are_reported(registry: Registry) -> None:
     job = Job(state_of(state="RUNNING"))
     job.note(**event_of(Receipt(4, 7, "trees.npz", 1.5, 1000)))
     job.note(**event_of(Lost("grow: trees 0 to 3 was lost")))

@@ -20,12 +20,12 @@ from distforest.forest.sealed import artifact
 from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs import merge
 from distforest.jobs.any_spec import spec_from_dict
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.shards import committed_shards
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Fitted, Options, fit
 from distforest.service.jobs import JobService
 from distforest.service.registry import Registry
@@ -96,7 +96,7 @@ def data(store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Data:
         write_array(f"{place}/iris.zarr", name, values.shape, values.dtype, [values])
     fitted = trained(iris.spec("here", N_TREES, BATCH), f"{iris.folder}/job")
     output = f"{iris.folder}/here.scores.zarr"
-    score(Question(fitted.address, f"{iris.folder}/iris.zarr/X", "distance"), output, Here(1))
+    score(Question(fitted.address, f"{iris.folder}/iris.zarr/X", "distance"), output, Threads(1))
     return Data(iris, place, fitted.address, fitted.digest, np.asarray(open_array(f"{output}/distance")[...]))
 
 
@@ -104,7 +104,7 @@ def trained(table: dict[str, Any], job: str) -> Fitted:
     """Train in two threads of this process."""
     spec, folder = Spec.from_dict(table), Folder(job)
     options = Options(spec.run.batch, spec.run.retries, spec.run.overwrite)
-    return fit(stage_inputs(spec, folder.address), spec.output, folder, Here(2), options)
+    return fit(stage_inputs(spec, folder.address), spec.output, folder, Threads(2), options)
 
 
 def asked_on_s3(data: Data, forest: str, job: str = "") -> dict[str, Any]:
@@ -128,7 +128,7 @@ def test_training_and_scoring_on_s3_is_what_it_is_on_disk_in_any_weather(store: 
     with store.failing(*WEATHER) as struck:
         fitted = trained(spec, f"{place}/job")
         question = Question(fitted.address, data.queries(), "distance")
-        scored = score(question, f"{place}/scores.zarr", Here(2), folder=Folder(f"{place}/score"))
+        scored = score(question, f"{place}/scores.zarr", Threads(2), folder=Folder(f"{place}/score"))
         distances = np.asarray(open_array(f"{place}/scores.zarr/distance")[...])
     assert set(struck) == {fault.kind for fault in WEATHER}
     assert fitted.digest == scored.digest == data.digest == open_forest(fitted.address).digest
@@ -136,7 +136,7 @@ def test_training_and_scoring_on_s3_is_what_it_is_on_disk_in_any_weather(store: 
     assert Folder(place).names() == ["iris.forest.zarr", "score", "scores.zarr"]
     assert UNFINISHED not in Folder(fitted.address).names()
     assert trained(spec, f"{place}/job").n_grown == 0
-    again = score(question, f"{place}/scores.zarr", Here(2), folder=Folder(f"{place}/score"))
+    again = score(question, f"{place}/scores.zarr", Threads(2), folder=Folder(f"{place}/score"))
     assert again == scored  # by a run that ended before it could say so
 
 
@@ -250,7 +250,7 @@ def test_what_somebody_else_has_at_an_output_stays(store: ObjectStore, data: Dat
         with pytest.raises(InputError, match=naming("out.zarr", "thesis.tex")):
             trained(table, f"{place}/job")
         with pytest.raises(InputError, match=naming("out.zarr:", "thesis.tex")):
-            score(question, f"{place}/out.zarr", Here(2), table is overwriting, folder=Folder(f"{place}/score"))
+            score(question, f"{place}/out.zarr", Threads(2), table is overwriting, folder=Folder(f"{place}/score"))
     assert Folder(f"{place}/out.zarr").names() == ["thesis.tex"]
     assert Folder(f"{place}/out.zarr").read("thesis.tex") == b"years of work"
     assert not Folder(f"{place}/out.zarr.job").exists()
@@ -271,7 +271,7 @@ def test_what_a_job_has_begun_in_place_it_goes_on_with(
         trained(spec, f"{place}/job")
     monkeypatch.setattr("distforest.jobs.score.answer_rows", fails)
     with pytest.raises(Exception, match="the store is gone"):
-        score(question, f"{place}/scores.zarr", Here(2))
+        score(question, f"{place}/scores.zarr", Threads(2))
     monkeypatch.undo()
     other = {**spec, "seed": 6}
     with pytest.raises(InputError, match=naming("out.zarr", "unfinished")):
@@ -279,10 +279,10 @@ def test_what_a_job_has_begun_in_place_it_goes_on_with(
     assert merge.seal is seal
     done = trained(spec, f"{place}/job")
     assert (done.digest, done.n_grown) == (data.digest, 0)
-    assert score(question, f"{place}/scores.zarr", Here(2)).digest == data.digest
+    assert score(question, f"{place}/scores.zarr", Threads(2)).digest == data.digest
     np.testing.assert_array_equal(np.asarray(open_array(f"{place}/scores.zarr/distance")[...]), data.distances)
     with pytest.raises(InputError, match=naming("scores.zarr:", "answers")):
-        score(question, f"{place}/scores.zarr", Here(2))
+        score(question, f"{place}/scores.zarr", Threads(2))
 
 
 def test_an_older_one_is_there_until_the_new_one_is_whole(
@@ -305,8 +305,8 @@ def test_an_older_one_is_there_until_the_new_one_is_whole(
     assert open_forest(f"{place}/out.zarr").digest == data.digest
     with store.failing(*WEATHER):
         fitted = trained(other, f"{place}/job")
-        score(question, f"{place}/scores.zarr", Here(2))
-        score(replace(question, answer="apply"), f"{place}/scores.zarr", Here(2), overwrite=True)
+        score(question, f"{place}/scores.zarr", Threads(2))
+        score(replace(question, answer="apply"), f"{place}/scores.zarr", Threads(2), overwrite=True)
     assert open_forest(f"{place}/out.zarr").digest == fitted.digest != data.digest
     assert Folder(f"{place}/scores.zarr").names() == ["nodes", "zarr.json"]
     assert Folder(place).names() == ["out.zarr", "scores.zarr"]
@@ -363,11 +363,11 @@ def test_a_process_elsewhere_is_alive_by_the_clock_of_the_store(
     assert Folder(claim.folder).names() == []
 
 
-def test_a_bucket_that_is_missing_is_told_at_the_door(store: ObjectStore, data: Data) -> None:
+def test_a_bucket_that_is_missing_is_reported_at_the_door(store: ObjectStore, data: Data) -> None:
     output = "s3://no-such-bucket/out.zarr"
     for write in (
         lambda: trained({**data.spec("nowhere"), "output": output}, f"{data.place}/nowhere"),
-        lambda: score(Question(data.forest, data.queries(), "distance"), output, Here(1)),
+        lambda: score(Question(data.forest, data.queries(), "distance"), output, Threads(1)),
     ):
         with pytest.raises(InputError, match=f"{output}: .*bucket"):
             write()

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from distforest.forest.sealed.artifact import open_forest
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
 from distforest.jobs.score import score
 from distforest.jobs.score_spec import ScoreSpec
 from distforest.service import calls
@@ -101,7 +101,7 @@ def test_answers_survive_their_scheduler_too(cluster: Cluster, iris: Iris) -> No
     assert tuple(told["result"]["arrays"]["distance"]) == (150, 150)
     assert cluster.faults.answered("answers") == answered
     here = f"{iris.folder}/answers-here.zarr"
-    score(spec.question(), here, Here(1))
+    score(spec.question(), here, Threads(1))
     np.testing.assert_array_equal(open_array(f"{output}/distance")[...], open_array(f"{here}/distance")[...])
 
 

@@ -20,8 +20,8 @@ from click.testing import CliRunner
 
 from distforest.command_line import cli
 from distforest.errors import JobError
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import fit_here
 from distforest.service import serving
 from distforest.service.calls import Service
@@ -199,7 +199,7 @@ def test_what_no_machine_has_is_a_usage_error(tmp_path, flags):
     assert CliRunner().invoke(cli.main, ["serve", "--job-root", str(tmp_path), *flags]).exit_code == 2
 
 
-def test_a_folder_that_takes_no_files_of_workers_is_told_before_anything_starts(tmp_path):
+def test_a_folder_that_takes_no_files_of_workers_is_reported_before_anything_starts(tmp_path):
     (tmp_path / "a file").touch()
     with (
         dask.config.set({"temporary-directory": str(tmp_path / "a file")}),

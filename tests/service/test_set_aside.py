@@ -155,7 +155,7 @@ def test_who_cannot_be_read_is_left_alone_by_name_and_all_others_run(
 
 
 @pytest.mark.slow
-def test_events_that_cannot_be_read_are_told_for_their_job_alone(root: str, tmp_path: Path) -> None:
+def test_events_that_cannot_be_read_are_reported_for_their_job_alone(root: str, tmp_path: Path) -> None:
     registry = Registry(root)
     registry.create("done", spec_text("done"), state_of("done", state="FAILED", ended=2e9))
     registry.folder("done").within("events.jsonl").write("x", b"")
@@ -227,7 +227,7 @@ def test_the_lease_is_held_while_a_large_root_is_read(tmp_path: Path, monkeypatc
             assert "starting" in faults[0]
 
 
-def test_a_store_that_does_not_compare_is_told_of_at_the_start(
+def test_a_store_that_does_not_compare_is_reported_at_the_start(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def use(service: JobService, ask: Ask) -> None:

@@ -151,7 +151,7 @@ def test_a_file_system_without_locks_is_found_out(tmp_path: Path, monkeypatch: p
     assert not first.compares
 
 
-def test_a_lock_that_is_held_for_long_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_is_held_for_long_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slots, "LOCK_SECONDS", 0.05)
     monkeypatch.setattr(slots, "LOCK_POLL", 0.001)
     own, _ = two(Folder(str(tmp_path)))

@@ -92,7 +92,7 @@ def test_those_who_are_at_work_are_named(told: Any) -> None:
     assert "with j0, j1, j2, j3, j4, 2 more, " in words
 
 
-def test_workers_that_take_no_task_are_told_of(told: Any) -> None:
+def test_workers_that_take_no_task_are_reported(told: Any) -> None:
     words = told(scheduler(Worker(), Worker([task("hung")]), unrunnable=(task("a"),)))
     assert "paused" in words
 

@@ -22,7 +22,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
-def told_of(cluster: Cluster, job: str) -> list[str]:
+def warnings_of_job(cluster: Cluster, job: str) -> list[str]:
     """The warnings of a job that has succeeded, which are events, too."""
     told = list(cluster.succeeded(job)["warnings"])
     assert [event["message"] for event in cluster.events(job, "warning")] == [f"warning: {text}" for text in told]
@@ -37,7 +37,7 @@ def test_of_its_inputs_and_of_its_forest(cluster: Cluster, iris: Iris) -> None:
     rows = {"features": f"{iris.folder}/iris.zarr/X"}
     for job in ("once", "again"):  # on the worker that has warned of it before
         cluster.submit(job, {**iris.spec(job, n_trees=6), "method": "rfd", "input": {**rows, **places}})
-        of_pairs, of_roots = told_of(cluster, job)
+        of_pairs, of_roots = warnings_of_job(cluster, job)
         assert re.match(naming("DF009", "0 and 60"), of_pairs)
         assert re.match(naming("9 pairs", "min_samples_leaf=5"), of_roots)
 
@@ -47,11 +47,11 @@ def test_of_a_job_that_a_worker_leads(cluster: Cluster, iris: Iris) -> None:
     write_array(str(iris.folder / "amounts.zarr"), "y", (150,), np.dtype(int), [np.arange(150)])
     given = {"similarity": similarity, "labels": f"{iris.folder}/amounts.zarr/y"}
     cluster.submit("led", {**iris.spec("led", n_trees=4), "method": "simforest", "input": given})
-    of_labels, of_roots = told_of(cluster, "led")
+    of_labels, of_roots = warnings_of_job(cluster, "led")
     assert of_labels.startswith("DF007 labels: ")
     assert re.match(naming("budget", "4 nodes"), of_roots)
 
 
 def test_nothing_of_what_is_not_odd(cluster: Cluster, iris: Iris) -> None:
     cluster.submit("plain", iris.spec("plain", n_trees=4))
-    assert told_of(cluster, "plain") == []
+    assert warnings_of_job(cluster, "plain") == []

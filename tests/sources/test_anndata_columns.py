@@ -10,8 +10,8 @@ import zarr
 
 from distforest import SimForestClassifier, SimForestRegressor
 from distforest.errors import InputError
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.preview import preview
-from distforest.jobs.staging import stage_inputs
 from distforest.sources.arrays import open_array
 from distforest.sources.guarded import DamagedChunkError
 from tests.messages import naming
@@ -86,7 +86,7 @@ def test_values_that_a_mask_says_are_missing_are_refused(kind: str, zarr_format:
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
-def test_a_damaged_chunk_of_codes_is_told_by_its_file(zarr_format: int, tmp_path: Path) -> None:
+def test_a_damaged_chunk_of_codes_is_reported_by_its_file(zarr_format: int, tmp_path: Path) -> None:
     address = f"{column(tmp_path / 'cells', 'categorical', zarr_format, codes=np.arange(60).astype(np.int8))}/codes"
     chunk = tmp_path / "cells" / "codes" / ("3" if zarr_format == 2 else "c/3")
     chunk.write_bytes(b"nothing that a codec has written")

@@ -39,7 +39,7 @@ from tests.messages import naming
 @pytest.mark.parametrize("is_complete", [True, False])
 def test_a_source_holds_features_as_float32_and_cannot_be_written(dtype: str, order: str, is_complete: bool) -> None:
     values = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 1.0]]).astype(dtype, order=order)  # type: ignore[call-overload]
-    source = ArraySource.of(values, is_complete)
+    source = ArraySource.from_values(values, is_complete)
     wide = dtype == "float64" and not is_complete
     assert (source.shape, source.values.dtype) == ((2, 3), np.float64 if wide else np.float32)
     assert source.values.flags.c_contiguous
@@ -52,8 +52,8 @@ def test_a_memory_map_is_not_copied(tmp_path: Path) -> None:
     X = samples.features(5)
     np.save(tmp_path / "x.npy", X)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    assert np.shares_memory(ArraySource.of(mapped).values, mapped)
-    assert ArraySource.of(mapped).values.tolist() == X.tolist()
+    assert np.shares_memory(ArraySource.from_values(mapped).values, mapped)
+    assert ArraySource.from_values(mapped).values.tolist() == X.tolist()
 
 
 @pytest.mark.slow

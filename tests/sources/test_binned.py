@@ -39,7 +39,7 @@ def test_edges_part_the_values_into_bins_none_of_them_empty(values: list[float],
 @given(st.integers(1, 60), st.integers(0, 99), st.sampled_from([2, 4, 256]))
 def test_a_code_below_a_threshold_is_a_value_below_its_edge(n_rows: int, seed: int, max_bins: int) -> None:
     X = samples.features(n_rows, seed=seed)
-    source = BinnedSource.of(X, max_bins)
+    source = BinnedSource.from_features(X, max_bins)
     for column in range(X.shape[1]):
         codes = source.codes[:, column]
         present = np.unique(codes)
@@ -64,7 +64,7 @@ def test_codes_count_the_edges_below(edges: list[list[float]], data: st.DataObje
 @given(st.lists(st.floats(width=32, allow_infinity=False), min_size=1, max_size=60), st.integers(2, 255))
 def test_codes_are_right_however_crowded_a_cell_of_the_grid_is(values: list[float], max_bins: int) -> None:
     column = np.array(values, np.float32)
-    source = BinnedSource.of(column[:, None], max_bins)
+    source = BinnedSource.from_features(column[:, None], max_bins)
     expected = np.where(np.isnan(column), binned.MISSING_CODE, np.searchsorted(source.edges, column))
     assert source.codes[:, 0].tolist() == expected.tolist()
 
@@ -101,7 +101,7 @@ def test_a_value_that_takes_most_rows_has_a_bin_of_its_own() -> None:
 def test_long_columns_take_their_edges_from_some_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     X = samples.features(101)
     monkeypatch.setattr(binned, "QUANTILE_ROWS", 25)
-    source = BinnedSource.of(X, 256)
+    source = BinnedSource.from_features(X, 256)
     assert len(source.first_edge) == X.shape[1] + 1
     assert source.edges[: source.first_edge[1]].tolist() == column_edges(X[::5, 0], 256).tolist()
     assert source.codes.shape == X.shape
@@ -109,13 +109,13 @@ def test_long_columns_take_their_edges_from_some_rows(monkeypatch: pytest.Monkey
 
 
 def test_a_constant_column_has_one_bin() -> None:
-    source = BinnedSource.of(np.full((4, 2), 3.0, np.float32), 8)
+    source = BinnedSource.from_features(np.full((4, 2), 3.0, np.float32), 8)
     assert (source.codes.tolist(), source.edges.tolist(), source.first_edge.tolist()) == ([[0, 0]] * 4, [], [0, 0, 0])
 
 
 def test_coordinates_and_projections_are_codes() -> None:
     X = samples.features(20)
-    source = BinnedSource.of(X, 256)
+    source = BinnedSource.from_features(X, 256)
     assert source.shape == X.shape
     rows, columns = np.array([3, 1, 1], np.int32), np.array([4, 0, 1], np.int32)
     assert source.block(rows, columns).tolist() == source.codes[rows][:, columns].tolist()
@@ -130,8 +130,8 @@ def test_categories_beside_bins_are_read_as_they_are() -> None:
     rng = np.random.default_rng(3)
     X = np.column_stack([rng.normal(size=60), rng.integers(0, 900, 60), rng.normal(size=60)]).astype(np.float32)
     X[rng.random(X.shape) < 0.2] = np.nan
-    source = BinnedTable.of(X, 8, np.array([False, True, False]))
-    numbers = BinnedSource.of(X[:, [0, 2]], 8)
+    source = BinnedTable.from_features(X, 8, np.array([False, True, False]))
+    numbers = BinnedSource.from_features(X[:, [0, 2]], 8)
     rows, starts = rng.permutation(60)[:40].astype(np.int32), np.array([0, 15, 40])
     projections = Projections(2, np.arange(5), np.array([1, 0, 2, 1], np.int32), np.ones(4))
     values = source.project(rows, starts, projections)

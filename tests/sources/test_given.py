@@ -59,7 +59,7 @@ MASKED = np.ma.masked_equal([0, 1, 9, 1], 9)
 )
 def test_a_masked_truth_is_refused(given: Any, named: list[str]) -> None:
     with pytest.raises(InputError, match=naming("NaN", *named)):
-        Truth.of(given)
+        Truth.from_given(given)
 
 
 def test_masked_links_are_refused() -> None:

@@ -51,7 +51,7 @@ def test_a_sparse_matrix_is_read_as_the_dense_one(
     matrix = random_links(n, share, seed, 1.0, symmetric)
     given = Graph(matrix, absent, diagonal, directed)
     dense, reading = read_level(matrix, given.reading)
-    found = Truth.of(Graph(scipy.sparse.coo_array(matrix).asformat(kind), absent, diagonal, directed))
+    found = Truth.from_given(Graph(scipy.sparse.coo_array(matrix).asformat(kind), absent, diagonal, directed))
     assert found.graph is not None
     np.testing.assert_array_equal(found.graph.dense(), dense)
     np.testing.assert_array_equal(found.values, dense)
@@ -67,12 +67,12 @@ def test_directions_are_joined_as_said(directed: str, expected: float) -> None:
     for matrix in (one_way, one_way.toarray()):
         np.testing.assert_array_equal(Graph(matrix, directed=directed).matrix(), [[1.0, expected], [expected, 1.0]])
         with pytest.warns(DistforestWarning, match=naming(0.5, "directed='mean'")):
-            Truth.of(Graph(matrix))
+            Truth.from_given(Graph(matrix))
 
 
 def test_stored_zeros_are_no_links() -> None:
     zeros = scipy.sparse.coo_array(([1.0, 1.0, 0.0], ([0, 1, 2], [1, 0, 1])), (3, 3))
-    found = Truth.of(Graph(zeros)).graph
+    found = Truth.from_given(Graph(zeros)).graph
     assert found is not None
     assert len(found.stored.data) == 2
 
@@ -89,7 +89,7 @@ def test_stored_zeros_are_no_links() -> None:
 )
 def test_what_is_refused(matrix: Any, named: str) -> None:
     with pytest.raises(InputError, match=named):
-        Truth.of(Graph(scipy.sparse.csr_array(np.array(matrix))))
+        Truth.from_given(Graph(scipy.sparse.csr_array(np.array(matrix))))
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def points_and_pairs(draw: st.DrawFn) -> tuple[PointPairs, np.ndarray]:
     pairs = np.array(draw(st.lists(st.tuples(number, number), min_size=1, max_size=8)))
     by_kind = {kind: [part for (own, _), part in zip(blocks, parts, strict=True) if own == kind] for kind in REDUCTIONS}
     table = ref.pair_table(X, pairs, family, by_kind["dot"], by_kind["same"], by_kind["distance"])
-    found = PointPairs.of(PairColumns(family, p, tuple(blocks)), np.hstack([X, *parts]), pairs)
+    found = PointPairs.from_points(PairColumns(family, p, tuple(blocks)), np.hstack([X, *parts]), pairs)
     return found, table
 
 
@@ -89,7 +89,7 @@ def test_a_pair_has_one_value_in_either_order_bit_for_bit(given_: tuple[PointPai
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_sign_of_zero_does_not_tell_the_order(family: str) -> None:
     points = np.array([[0.0], [-0.0]], np.float32)
-    both = whole(PointPairs.of(PairColumns(family, 1), points, [[0, 1], [1, 0]]))
+    both = whole(PointPairs.from_points(PairColumns(family, 1), points, [[0, 1], [1, 0]]))
     assert both[0].tobytes() == both[1].tobytes()
     assert not np.signbit(both).any()
 
@@ -98,7 +98,7 @@ def test_the_sign_of_zero_does_not_tell_the_order(family: str) -> None:
 def test_the_largest_numbers_that_are_let_in_have_finite_columns(family: str) -> None:
     points = np.array([[LARGEST_FEATURE], [-LARGEST_FEATURE], [LARGEST_FEATURE]], np.float32)
     check_points(points)
-    found = whole(PointPairs.of(PairColumns(family, 1), points, [[0, 1], [0, 2], [1, 1]]))
+    found = whole(PointPairs.from_points(PairColumns(family, 1), points, [[0, 1], [0, 2], [1, 1]]))
     assert np.isfinite(found).all()
     with pytest.raises(InputError, match=naming("1.70141e+38", "3e+38")):
         check_points(np.array([[0.0, -3e38]], np.float32))
@@ -126,7 +126,9 @@ def test_projections_are_sums_of_entries(given_: tuple[PointPairs, np.ndarray], 
 @pytest.mark.parametrize("size", [PROJECTED_ROWS - 1, PROJECTED_ROWS, PROJECTED_ROWS + 1, 2 * PROJECTED_ROWS + 5])
 def test_nodes_longer_than_a_block_are_projected_whole(size: int) -> None:
     rng = np.random.default_rng(size)
-    source = PointPairs.of(PairColumns("difference_mean", 2), rng.normal(size=(9, 2)), rng.integers(0, 9, (size, 2)))
+    source = PointPairs.from_points(
+        PairColumns("difference_mean", 2), rng.normal(size=(9, 2)), rng.integers(0, 9, (size, 2))
+    )
     rows = rng.permutation(size).astype(np.int32)
     projections = Projections(2, np.arange(3), np.array([1, 2], np.int32), np.ones(2))
     values = source.project(rows, np.array([0, size]), projections)
@@ -135,7 +137,7 @@ def test_nodes_longer_than_a_block_are_projected_whole(size: int) -> None:
 
 def test_pairs_of_two_sets_of_points() -> None:
     points, others = np.array([[1.0], [4.0]]), np.array([[0.0], [2.0], [7.0]])
-    source = PointPairs.of(PairColumns("difference_mean", 1), points, [[0, 2], [1, 0]], others)
+    source = PointPairs.from_points(PairColumns("difference_mean", 1), points, [[0, 2], [1, 0]], others)
     assert whole(source).tolist() == [[6.0, 4.0], [4.0, 2.0]]
     assert whole(source.of_pairs(source.left[:1], source.right[1:])).tolist() == [[1.0, 0.5]]
     assert source.of_pairs(source.left[:0], source.right[:0]).shape == (0, 2)
@@ -143,7 +145,7 @@ def test_pairs_of_two_sets_of_points() -> None:
 
 def test_kernels_are_compiled_once_for_points_of_this_process_and_of_workers() -> None:
     points = np.array([[0.0, 3.0], [1.0, 1.0]], np.float32)
-    pairs = PointPairs.of(PairColumns("difference_mean", 2), points, [[0, 1]])
+    pairs = PointPairs.from_points(PairColumns("difference_mean", 2), points, [[0, 1]])
     columns, numbers = pairs.columns, pairs.left
     for same in (pickle.loads(pickle.dumps(pairs)), PointPairs(columns, points, points, numbers, numbers)):
         assert numba.typeof(same.reading) == numba.typeof(pairs.reading)
@@ -151,7 +153,7 @@ def test_kernels_are_compiled_once_for_points_of_this_process_and_of_workers() -
 
 def test_points_are_held_once_as_they_are() -> None:
     points = np.arange(6, dtype=np.float32).reshape(3, 2)
-    source = PointPairs.of(PairColumns("difference", 2), points, [[0, 1]])
+    source = PointPairs.from_points(PairColumns("difference", 2), points, [[0, 1]])
     assert np.shares_memory(source.points, points)
     assert source.others is source.points
     assert not source.points.flags.writeable

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import DistforestWarning, InputError
-from distforest.jobs.staging import stage_inputs
+from distforest.jobs.input_staging import stage_inputs
 from distforest.sources import arrays, readings
 from distforest.sources.readings import (
     AS_IT_IS,
@@ -262,7 +262,7 @@ def test_distances_too_small_for_float32_are_refused(size: float) -> None:
     read_level(np.zeros((3, 3)), DISTANCES)
 
 
-def test_distances_of_different_rows_that_hardly_differ_are_told() -> None:
+def test_distances_of_different_rows_that_hardly_differ_are_reported() -> None:
     values = np.full((4, 4), 1e6) + np.add.outer(np.arange(4.0), np.arange(4.0))
     np.fill_diagonal(values, 0.0)
     with pytest.warns(DistforestWarning, match=naming("1000001 to 1000005", "Subtract")):

@@ -30,18 +30,18 @@ ANYTHING = st.recursive(
 def named(folder: Path, attributes: dict[str, Any], shape: tuple[int, ...] = (3, 2)) -> Schema | None:
     write_array(str(folder / "a.zarr"), "X", shape, np.dtype(np.float32), [np.zeros(shape, np.float32)], attributes)
     address = str(folder / "a.zarr" / "X")
-    return Schema.of_array(address, open_array(address))
+    return Schema.from_array(address, open_array(address))
 
 
 @pytest.mark.parametrize("dtypes", [(), ("double", "int64")])
 def test_names_come_back_from_the_attributes_of_an_array(dtypes: tuple[str, ...], tmp_path: Path) -> None:
-    own = Schema.of_names(("a", "a"), dtypes)
+    own = Schema.from_names(("a", "a"), dtypes)
     assert named(tmp_path, own.attributes()) == own
 
 
 def test_an_array_without_names_has_none(tmp_path: Path) -> None:
     assert named(tmp_path, {"colour": "red"}) is None
-    assert Schema.of_array("X", np.zeros((3, 2))) is None
+    assert Schema.from_array("X", np.zeros((3, 2))) is None
 
 
 def test_an_array_that_is_no_matrix_has_none(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_attributes_that_name_no_columns_are_refused_with_their_address(
 @given(ANYTHING, st.integers(1, 3))
 def test_an_entry_is_refused_or_has_a_name_for_each_column(entry: Any, n_columns: int) -> None:
     try:
-        found = Schema.of_entry(entry, n_columns)
+        found = Schema.from_entry(entry, n_columns)
     except InputError:
         return
     assert len(found.names) == n_columns
@@ -72,7 +72,7 @@ def test_an_entry_is_refused_or_has_a_name_for_each_column(entry: Any, n_columns
 
 @given(TEXTS, TEXTS)
 def test_the_first_difference_is_named(own: list[str], other: list[str]) -> None:
-    mine, found = Schema.of_names(tuple(own)), Schema.of_names(tuple(other))
+    mine, found = Schema.from_names(tuple(own)), Schema.from_names(tuple(other))
     if own == other:
         mine.check_same(found, "new")
         return
@@ -83,13 +83,13 @@ def test_the_first_difference_is_named(own: list[str], other: list[str]) -> None
 
 
 def test_names_too_long_for_a_forest_are_left_out_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    longest = Schema.of_names(("a", "b" * MAX_LENGTH))
+    longest = Schema.from_names(("a", "b" * MAX_LENGTH))
     assert longest.kept() is longest
     with pytest.warns(DistforestWarning, match=naming("names", "2 features")):
-        assert Schema.of_names(("a", "b" * (MAX_LENGTH + 1))).kept() is None
+        assert Schema.from_names(("a", "b" * (MAX_LENGTH + 1))).kept() is None
     monkeypatch.setattr("distforest.sources.schema.MAX_CHARACTERS", 5)
-    assert Schema.of_names(("abc", "de")).is_short()
-    assert not Schema.of_names(("abc", "de"), ("x", "y")).is_short()
+    assert Schema.from_names(("abc", "de")).is_short()
+    assert not Schema.from_names(("abc", "de"), ("x", "y")).is_short()
 
 
 COLOURS = FeatureColumn("colour", ColumnKind.CATEGORY, "string", ("blue", "red", "green"))
@@ -100,7 +100,7 @@ MIXED = Schema((FeatureColumn("height", dtype="double"), COLOURS, SEEN, ALIVE))
 
 def test_encodings_come_back_from_the_attributes_of_an_array(tmp_path: Path) -> None:
     assert named(tmp_path, MIXED.attributes(), (3, 4)) == MIXED
-    assert Schema.of_provenance({"features": json.loads(json.dumps(MIXED.entry()))}) == MIXED
+    assert Schema.from_provenance({"features": json.loads(json.dumps(MIXED.entry()))}) == MIXED
 
 
 @pytest.mark.parametrize(
@@ -122,14 +122,14 @@ def test_encodings_come_back_from_the_attributes_of_an_array(tmp_path: Path) -> 
 )
 def test_encodings_of_another_form_are_refused(encodings: object, named: list[str]) -> None:
     with pytest.raises(InputError, match=naming(*named)):
-        Schema.of_entry({"names": ["a", "b"], "encodings": encodings}, 2)
+        Schema.from_entry({"names": ["a", "b"], "encodings": encodings}, 2)
 
 
 @given(st.data())
 def test_rows_are_put_in_order_by_the_names_of_their_columns(data: st.DataObject) -> None:
     names = data.draw(st.lists(st.text(max_size=3), min_size=1, max_size=6, unique=True))
-    own = Schema.of_names(names[: data.draw(st.integers(1, len(names)))])
-    found = Schema.of_names(data.draw(st.permutations(names)))
+    own = Schema.from_names(names[: data.draw(st.integers(1, len(names)))])
+    found = Schema.from_names(data.draw(st.permutations(names)))
     values = np.arange(2.0 * len(names)).reshape(2, -1)
     reordering = own.reordering(found, "new")
     rows, unseen = reordering.rows(values)
@@ -142,15 +142,15 @@ def test_rows_are_put_in_order_by_the_names_of_their_columns(data: st.DataObject
 
 def test_columns_that_are_missing_are_named() -> None:
     with pytest.raises(InputError, match=naming("new.csv: ", "'b', 'c'")):
-        Schema.of_names("abc").reordering(Schema.of_names("xa"), "new.csv")
+        Schema.from_names("abc").reordering(Schema.from_names("xa"), "new.csv")
 
 
 def test_columns_with_one_name_cannot_be_put_in_order() -> None:
-    assert Schema.of_names("aab").reordering(Schema.of_names("aab"), "new").changes_nothing
+    assert Schema.from_names("aab").reordering(Schema.from_names("aab"), "new").changes_nothing
     for own, found in (("ab", "baa"), ("aab", "aba")):
         with pytest.raises(InputError, match=naming("name", "'a'")):
-            Schema.of_names(own).reordering(Schema.of_names(found), "new")
-    assert Schema.of_names("b").reordering(Schema.of_names("aab"), "new").superfluous == ("a", "a")
+            Schema.from_names(own).reordering(Schema.from_names(found), "new")
+    assert Schema.from_names("b").reordering(Schema.from_names("aab"), "new").superfluous == ("a", "a")
 
 
 def test_categories_of_another_list_become_the_forest_s_and_unseen_ones_missing() -> None:
@@ -174,7 +174,7 @@ def test_codes_in_whole_numbers_may_become_missing() -> None:
 
 def test_a_unit_that_an_earlier_version_wrote_is_ignored() -> None:
     entry = {"names": ["rate", "size"], "encodings": {"0": {"kind": "number", "unit": "%"}}}
-    assert Schema.of_entry(entry, 2) == Schema.of_names(("rate", "size"))
+    assert Schema.from_entry(entry, 2) == Schema.from_names(("rate", "size"))
 
 
 def test_dates_of_another_origin_or_unit_become_the_forest_s() -> None:

@@ -25,7 +25,7 @@ def test_projections_are_those_of_the_whole_matrix(data: st.DataObject, n: int, 
     parts = [rng.normal(size=(n_rows, n)) for _ in range(n_measures)]
     for part in parts:
         part[rng.random(part.shape) < 0.1] = np.nan
-    both, whole = SideBySide(tuple(map(ArraySource.of, parts))), np.concatenate(parts, axis=1)
+    both, whole = SideBySide(tuple(map(ArraySource.from_values, parts))), np.concatenate(parts, axis=1)
     sizes = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=3))
     starts, rows = offsets(np.array(sizes)), rng.integers(0, n_rows, sum(sizes)).astype(np.int32)
     terms = rng.integers(0, 4, width * len(sizes))
@@ -34,7 +34,7 @@ def test_projections_are_those_of_the_whole_matrix(data: st.DataObject, n: int, 
         columns = rng.integers(0, n * n_measures, terms.sum())
     projections = Projections(width, offsets(terms), columns.astype(np.int32), rng.normal(size=terms.sum()))
     found = both.project(rows, starts, projections)
-    assert found.tobytes() == project_entries(ArraySource.of(whole), rows, starts, projections).tobytes()
+    assert found.tobytes() == project_entries(ArraySource.from_values(whole), rows, starts, projections).tobytes()
     assert both.shape == whole.shape
     every = np.arange(whole.shape[1], dtype=np.int32)
     np.testing.assert_array_equal(both.block(rows, every), whole[rows])

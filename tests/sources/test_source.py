@@ -79,7 +79,7 @@ def _slow(source: Source) -> Any:
 def test_arrays_project_as_their_entries_do(level: Level, seed: int) -> None:
     X = samples.features(6, 4, seed)
     X[np.random.default_rng(seed).random(X.shape) < 0.2] = np.nan
-    assert_projects(ArraySource.of(X), level)
+    assert_projects(ArraySource.from_values(X), level)
 
 
 @FREE
@@ -88,7 +88,9 @@ def test_means_project_as_their_entries_do(level: Level, seed: int, form: str) -
     S = samples.features(6, 4, seed)
     S[np.random.default_rng(seed).random(S.shape) < 0.4] = np.nan
     n_objects = 2 if form == "several" else 4
-    source = filled(read_sparse(observed(S), SIMILARITIES) if form == "sparse" else ArraySource.of(S), n_objects)
+    source = filled(
+        read_sparse(observed(S), SIMILARITIES) if form == "sparse" else ArraySource.from_values(S), n_objects
+    )
     np.testing.assert_array_equal(whole(source), naive_simforest.with_means(S, n_objects))
     assert_projects(source, level)
 
@@ -98,7 +100,7 @@ def test_means_count_objects_as_often_as_their_weights() -> None:
     weights = np.array([1, 1, 2, 0], np.int32)
     expected = [[1.0, 3.0, 4.0, 7.0], [np.nan, np.nan, np.nan, 5.0], [8 / 3, 2.0, 3.0, 8 / 3]]
     np.testing.assert_array_equal(naive_simforest.with_means(S, 4, weights), expected)
-    for source in (ArraySource.of(S), read_sparse(observed(S), SIMILARITIES)):
+    for source in (ArraySource.from_values(S), read_sparse(observed(S), SIMILARITIES)):
         np.testing.assert_array_equal(whole(filled(source, 4, weights)), expected)
 
 
@@ -111,8 +113,13 @@ def test_kernels_project_as_their_entries_do(level: Level, name: str, seed: int,
 
 def test_sources_keep_the_protocol() -> None:
     X = samples.features(4)
-    lacking = ArraySource.of(np.where(X.mean() < X, np.nan, X))
-    for source in (ArraySource.of(X), filled(lacking, X.shape[1]), KernelSource(X, X, "rbf"), BinnedSource.of(X, 4)):
+    lacking = ArraySource.from_values(np.where(X.mean() < X, np.nan, X))
+    for source in (
+        ArraySource.from_values(X),
+        filled(lacking, X.shape[1]),
+        KernelSource(X, X, "rbf"),
+        BinnedSource.from_features(X, 4),
+    ):
         assert isinstance(source, Source)
         rows, columns = np.array([2, 0], np.int32), np.array([1, 1, 3], np.int32)
         block = source.block(rows, columns)
@@ -125,7 +132,7 @@ def test_sources_keep_the_protocol() -> None:
 def test_an_unobserved_value_makes_the_sums_that_need_it_unobserved() -> None:
     X = np.array([[1.0, np.nan, 2.0]], np.float32)
     level = (np.array([0], np.int32), np.array([0, 1]), [[[(0, 1.0), (2, -1.0)], [(0, 1.0), (1, 0.0)], []]])
-    found = ArraySource.of(X).project(*level[:2], samples.projections(level[2]))
+    found = ArraySource.from_values(X).project(*level[:2], samples.projections(level[2]))
     assert found[0].tolist() == [-1.0]
     assert np.isnan(found[1, 0])
     assert found[2].tolist() == [0.0]

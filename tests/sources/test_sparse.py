@@ -70,7 +70,7 @@ def test_what_is_not_stored_is_unobserved(
     source = read_sparse(container(stored_of(dense, seed)), reading)
     assert isinstance(source, Source)
     assert source.shape == (n_rows, n_columns)
-    twin = ArraySource.of(read(dense, reading))
+    twin = ArraySource.from_values(read(dense, reading))
     np.testing.assert_array_equal(whole(source), whole(twin))
     rng = np.random.default_rng(seed)
     rows, columns = (rng.integers(size, size=9).astype(np.int32) for size in dense.shape)
@@ -88,7 +88,7 @@ def test_projections_are_those_of_the_dense_matrix(level: Level, seed: int, miss
     rows, starts, terms = level
     if terms:
         projections = samples.projections(terms)
-        expected = ArraySource.of(dense).project(rows, starts, projections)
+        expected = ArraySource.from_values(dense).project(rows, starts, projections)
         np.testing.assert_array_equal(source.project(rows, starts, projections), expected)
 
 

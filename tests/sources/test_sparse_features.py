@@ -69,7 +69,10 @@ def test_what_is_not_stored_is_0(
     n_rows: int, n_columns: int, seed: int, share: float, container: Any, dtype: Any
 ) -> None:
     dense = words(n_rows, n_columns, seed, share).astype(dtype)
-    source, twin = read_sparse_features(container(dense)), ArraySource.of(read(dense, FEATURES), is_complete=True)
+    source, twin = (
+        read_sparse_features(container(dense)),
+        ArraySource.from_values(read(dense, FEATURES), is_complete=True),
+    )
     assert isinstance(source, Source)
     assert source.shape == (n_rows, n_columns)
     np.testing.assert_array_equal(whole(source), whole(twin))
@@ -89,7 +92,7 @@ def test_projections_are_those_of_the_dense_matrix(level: Level, seed: int, shar
     rows, starts, terms = level
     if terms:
         projections = samples.projections(terms)
-        expected = ArraySource.of(dense, is_complete=True).project(rows, starts, projections)
+        expected = ArraySource.from_values(dense, is_complete=True).project(rows, starts, projections)
         assert source_of(dense).project(rows, starts, projections).tobytes() == expected.tobytes()
 
 

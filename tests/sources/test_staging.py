@@ -75,7 +75,7 @@ def test_chunks_that_are_parts_of_rows_are_laid_out_first(
     values = values + values.T
     zarr.create_array(tmp_path / "Z", data=values, chunks=chunks)
     expected = stage(f"{tmp_path}/Z", DISTANCES, scratch)
-    monkeypatch.setattr("distforest.sources.laid_rows.MOST_OF_CHUNKS", 100)
+    monkeypatch.setattr("distforest.sources.rechunked_rows.MOST_OF_CHUNKS", 100)
     assert stage(f"{tmp_path}/Z", DISTANCES, ScratchFolder(tmp_path / "other")) == expected
     assert [path.name for path in (tmp_path / "other").glob("*.npy")] == [f"{expected.sha256}.npy"]
     assert not list((tmp_path / "other").glob("*.partial"))
@@ -170,7 +170,7 @@ def test_a_block_that_is_refused_late_leaves_nothing_behind(
     assert left_in(scratch) == []
 
 
-def test_a_disk_that_refuses_what_was_written_is_told_of(
+def test_a_disk_that_refuses_what_was_written_is_reported(
     tmp_path: Path, scratch: ScratchFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = stored(tmp_path / "x.zarr", samples.features(200), (7, 5))
@@ -331,7 +331,7 @@ def test_what_a_dead_process_has_left_half_written_is_soon_removed(tmp_path: Pat
     assert living.name in left_in(scratch)
 
 
-def test_a_full_disk_is_told_and_nothing_is_left_on_it(tmp_path: Path, small_disk: Path) -> None:
+def test_a_full_disk_is_reported_and_nothing_is_left_on_it(tmp_path: Path, small_disk: Path) -> None:
     """Of what is staged there already nothing is lost."""
     small, large, scratch = np.ones((300, 300)), np.zeros((1200, 1000)), ScratchFolder(small_disk / "s")
     first = stage(stored(tmp_path / "small.zarr", small), FEATURES, scratch)

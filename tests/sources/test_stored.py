@@ -65,7 +65,7 @@ def test_chunks_of_zeros_are_written_too(tmp_path: Path) -> None:
     assert check_stored([str(tmp_path / "zeros.zarr" / "X")], strict=True) == ()
 
 
-def test_what_others_leave_out_is_told_or_refused(others: Path, tmp_path: Path) -> None:
+def test_what_others_leave_out_is_reported_or_refused(others: Path, tmp_path: Path) -> None:
     (told,) = check_stored([str(others), str(others)])
     assert re.match(naming(f"{others}: 1 of 8 chunks", -1.0), told)
     with pytest.raises(InputError, match=naming(others, "all chunks")):
@@ -127,7 +127,7 @@ def test_an_array_that_announces_what_nobody_has_stored_is_refused_at_once(
     assert re.match(naming(f"{address}: ", "chunks", "0.0"), told)
 
 
-def test_a_shard_that_was_cut_off_is_told(tmp_path: Path) -> None:
+def test_a_shard_that_was_cut_off_is_reported(tmp_path: Path) -> None:
     address = str(tmp_path / "shards.zarr")
     zarr.create_array(address, data=VALUES, chunks=(5, 1), shards=(20, 3))
     (tmp_path / "shards.zarr" / "c" / "1" / "0").write_bytes(b"")

@@ -8,7 +8,7 @@ import pytest
 
 from distforest import Embedding, Graph, Labels, SimForestRegressor, Targets
 from distforest.errors import DistforestWarning, InputError
-from distforest.jobs.staging import stage_inputs
+from distforest.jobs.input_staging import stage_inputs
 from distforest.sources import truth as module
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.truth import Truth, TruthKind, pairs_of_rows, read_vector
@@ -32,7 +32,7 @@ MATRIX = MATRIX + MATRIX.T
     ],
 )
 def test_distances_of_pairs_are_those_of_the_matrix(given: Any, truth_kind: TruthKind) -> None:
-    truth = Truth.of(given)
+    truth = Truth.from_given(given)
     left, right = pairs_of_rows(len(given))
     assert truth.kind == truth_kind
     np.testing.assert_allclose(truth.distances(left, right), given.matrix()[left, right], rtol=1e-12)
@@ -40,20 +40,20 @@ def test_distances_of_pairs_are_those_of_the_matrix(given: Any, truth_kind: Trut
 
 def test_a_matrix_is_read_as_distances_and_a_graph_as_their_complement() -> None:
     left, right = pairs_of_rows(6)
-    truth = Truth.of(MATRIX.tolist())
+    truth = Truth.from_given(MATRIX.tolist())
     assert truth.kind == TruthKind.DISTANCES
     assert truth.largest == np.float32(MATRIX.max())
     np.testing.assert_array_equal(truth.distances(left, right), MATRIX.astype(np.float32)[left, right])
     links = (MATRIX > 1).astype(float)
-    np.testing.assert_array_equal(Truth.of(Graph(links)).values, 1.0 - links)
+    np.testing.assert_array_equal(Truth.from_given(Graph(links)).values, 1.0 - links)
 
 
 def test_arrays_on_disk_are_read_like_arrays_in_memory(tmp_path: Path) -> None:
     links = (MATRIX > 1).astype(float)
     group = write_arrays(str(tmp_path / "data.zarr"), Z=MATRIX, y=np.array([0, 1, 1, 0]), A=links)
-    np.testing.assert_array_equal(Truth.of(f"{group}/Z").values, Truth.of(MATRIX).values)
-    np.testing.assert_array_equal(Truth.of(tmp_path / "data.zarr" / "y").values, [0, 1, 1, 0])
-    np.testing.assert_array_equal(Truth.of(Graph(f"{group}/A")).values, 1.0 - links)
+    np.testing.assert_array_equal(Truth.from_given(f"{group}/Z").values, Truth.from_given(MATRIX).values)
+    np.testing.assert_array_equal(Truth.from_given(tmp_path / "data.zarr" / "y").values, [0, 1, 1, 0])
+    np.testing.assert_array_equal(Truth.from_given(Graph(f"{group}/A")).values, 1.0 - links)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_relation_takes_the_address_of_its_values(kind: Any, values: np.ndarra
         assert (len(given), given.shape) == (5, (5, 5))
         assert given.matrix().tolist() == expected.matrix().tolist()
         assert given[[3, 0]].matrix().tolist() == expected[[3, 0]].matrix().tolist()
-        read, wanted = Truth.of(given), Truth.of(expected)
+        read, wanted = Truth.from_given(given), Truth.from_given(expected)
         assert (read.kind, read.classes) == (wanted.kind, wanted.classes)
         np.testing.assert_array_equal(read.values, wanted.values)
     with pytest.raises(InputError, match=naming("nothing.zarr: ", "none")):
@@ -123,7 +123,7 @@ def test_labels_and_plain_targets_are_read_in_silence(classes: np.ndarray) -> No
 def test_codes_of_classes_that_have_names_are_no_amounts(tmp_path: Path) -> None:
     attributes = {"classes": [f"person {number}" for number in range(106)]}
     write_array(str(tmp_path), "y", SUGAR.shape, SUGAR.dtype, [SUGAR], attributes=attributes)
-    assert Truth.of(f"{tmp_path}/y").kind == TruthKind.LABELS
+    assert Truth.from_given(f"{tmp_path}/y").kind == TruthKind.LABELS
 
 
 @pytest.mark.slow
@@ -174,18 +174,18 @@ def test_labels_of_a_job_that_may_be_amounts_are_suspected(tmp_path: Path, metho
 )
 def test_what_is_refused(given: Any, named: list[str]) -> None:
     with pytest.raises(InputError, match=naming(*named)):
-        Truth.of(given)
+        Truth.from_given(given)
 
 
 def test_a_sparse_matrix_is_refused_with_the_way_out() -> None:
     sparse = pytest.importorskip("scipy.sparse")
     with pytest.raises(InputError, match=naming("Graph(A)", "Z.toarray()")):
-        Truth.of(sparse.csr_array(np.eye(3)))
+        Truth.from_given(sparse.csr_array(np.eye(3)))
 
 
 def test_pairs_are_drawn_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [len(side) for side in pairs_of_rows(5)] == [10, 10]
-    monkeypatch.setattr(module, "MOST_JUDGED_PAIRS", 5000)
+    monkeypatch.setattr(module, "MOST_SCORED_PAIRS", 5000)
     left, right = pairs_of_rows(200)
     assert len(left) == len(right) == 5000
     assert (left < right).all()
@@ -202,12 +202,12 @@ def test_classes_at_an_address_have_the_names_of_its_attributes(form: str, tmp_p
     address = f"{tmp_path}/a.zarr/y"
     write_array(f"{tmp_path}/a.zarr", "y", codes.shape, codes.dtype, [codes], {"classes": ["zebra", "ape", "cat"]})
     forms = {"address": address, "zarr": open_array(address), "labels": Labels(address), "rows": Labels(address)[::-1]}
-    truth = Truth.of(forms[form])
+    truth = Truth.from_given(forms[form])
     assert truth.classes == ["zebra", "ape", "cat"]
     assert truth.values.tolist() == (codes[::-1] if form == "rows" else codes).tolist()
-    assert Truth.of(open_array(address)[:]).classes == [0, 1, 2]
-    assert Truth.of(Labels([0.5, 1.0], ["a", "b"])).classes == [0.5, 1.0]
-    assert Truth.of(Labels([1, 2], ["a", "b"])).classes == [1, 2]  # there is no third name
+    assert Truth.from_given(open_array(address)[:]).classes == [0, 1, 2]
+    assert Truth.from_given(Labels([0.5, 1.0], ["a", "b"])).classes == [0.5, 1.0]
+    assert Truth.from_given(Labels([1, 2], ["a", "b"])).classes == [1, 2]  # there is no third name
 
 
 def test_numbers_of_named_classes_are_no_amounts(tmp_path: Path) -> None:
@@ -224,5 +224,5 @@ def test_numbers_of_named_classes_are_no_amounts(tmp_path: Path) -> None:
     given = {"features": f"{group}/X", "distances": {"kind": "targets", "values": address}}
     with pytest.raises(InputError, match=told):
         stage_inputs(job_spec(tmp_path, "smerf", **given), str(tmp_path / "job"))
-    assert Truth.of(Targets(codes)).kind == "targets"
-    assert Truth.of(Labels(address)).classes == ["u", "v", "w"]
+    assert Truth.from_given(Targets(codes)).kind == "targets"
+    assert Truth.from_given(Labels(address)).classes == ["u", "v", "w"]

@@ -34,7 +34,7 @@ MARKS: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("kind", MARKS)
 def test_a_new_output_is_built_in_place_on_a_store_and_beside_its_path(output: str, kind: str, tmp_path: Path) -> None:
-    built = Building.of(output, kind, MARKS[kind])
+    built = Building.from_output(output, kind, MARKS[kind])
     built.begin()
     found = look(output)
     if "://" not in output:
@@ -43,7 +43,9 @@ def test_a_new_output_is_built_in_place_on_a_store_and_beside_its_path(output: s
             f"{output}.job/{kind.rsplit(maxsplit=1)[-1]}.zarr",
             None,
         )
-        assert Building.of(output, kind, MARKS[kind], Folder(str(tmp_path / "work"))).address == str(tmp_path / "work")
+        assert Building.from_output(output, kind, MARKS[kind], Folder(str(tmp_path / "work"))).address == str(
+            tmp_path / "work"
+        )
         return
     assert (built.is_in_place, built.address, found and found.kind) == (True, output, kind)
     assert is_begun(output, kind, MARKS[kind])
@@ -56,9 +58,9 @@ def test_a_new_output_is_built_in_place_on_a_store_and_beside_its_path(output: s
 @pytest.mark.parametrize("kind", MARKS)
 def test_only_its_own_job_goes_on_with_what_is_begun_in_place(kind: str) -> None:
     output = f"memory://{uuid.uuid4().hex}/a.zarr"
-    Building.of(output, kind, MARKS[kind]).begin()
-    assert Building.of(output, kind, MARKS[kind]).is_in_place == (kind != ARRAYS_KIND)
-    other = Building.of(output, kind, {**MARKS[kind], "fingerprint": "1"})
+    Building.from_output(output, kind, MARKS[kind]).begin()
+    assert Building.from_output(output, kind, MARKS[kind]).is_in_place == (kind != ARRAYS_KIND)
+    other = Building.from_output(output, kind, {**MARKS[kind], "fingerprint": "1"})
     assert (other.is_in_place, other.address) == (False, f"{output}.job/{kind.rsplit(maxsplit=1)[-1]}.zarr")
     Folder(output).remove()
 

@@ -305,7 +305,7 @@ def test_a_pipe_in_the_place_of_a_claim_is_not_waited_for(tmp_path: Path) -> Non
         Claim(f"{tmp_path}/a.zarr", "a fit").take()
 
 
-def test_a_place_that_nothing_can_be_written_to_is_told() -> None:
+def test_a_place_that_nothing_can_be_written_to_is_reported() -> None:
     with pytest.raises(InputError, match=naming("output: /proc/a.zarr: ", os.strerror(errno.ENOENT))):
         Claim("/proc/a.zarr", "a fit").take()
 

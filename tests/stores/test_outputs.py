@@ -19,8 +19,8 @@ from distforest.stores.outputs import (
     FOREST_KIND,
     check_kind,
     check_new,
-    in_the_way,
     look,
+    overlapping_addresses,
 )
 from tests.messages import naming
 
@@ -115,9 +115,9 @@ def test_what_is_read_is_in_the_way_by_whatever_name(tmp_path: Path) -> None:
     (tmp_path / "link.zarr").symlink_to("d.zarr")
     read = {"features": f"{tmp_path}/d.zarr/X"}
     for output in ("d.zarr", "d.zarr/X", "d.zarr/X/f.zarr", "link.zarr", "link.zarr/X", "./d.zarr/"):
-        assert in_the_way(f"{tmp_path}/{output}", read) == read
-    assert in_the_way(f"file://{tmp_path}/d.zarr", read) == read
+        assert overlapping_addresses(f"{tmp_path}/{output}", read) == read
+    assert overlapping_addresses(f"file://{tmp_path}/d.zarr", read) == read
     for output in ("d.zarr/f.zarr", "d.zarr2", "d.zarr.job", "e.zarr"):
-        assert in_the_way(f"{tmp_path}/{output}", read) == {}
-    assert in_the_way("s3a://b/d.zarr/", {"X": "s3://b/d.zarr/X"})
-    assert in_the_way("s3://b/d.zarr\0", {"X": "/d.zarr\0"}) == {}
+        assert overlapping_addresses(f"{tmp_path}/{output}", read) == {}
+    assert overlapping_addresses("s3a://b/d.zarr/", {"X": "s3://b/d.zarr/X"})
+    assert overlapping_addresses("s3://b/d.zarr\0", {"X": "/d.zarr\0"}) == {}

@@ -10,7 +10,7 @@ import pytest
 
 from distforest.errors import JobError
 from distforest.stores import room
-from distforest.stores.room import reserve, told_if_full
+from distforest.stores.room import explaining_full_disk, reserve
 from tests.messages import naming
 
 
@@ -41,7 +41,7 @@ def test_what_is_reserved_is_there_and_what_was_written_stays(
 
 
 @pytest.mark.parametrize("by_zeros", [False, True])
-def test_a_full_disk_is_told_before_anything_is_mapped(
+def test_a_full_disk_is_reported_before_anything_is_mapped(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch, by_zeros: bool
 ) -> None:
     if by_zeros:
@@ -58,21 +58,24 @@ def test_an_error_that_is_no_lack_of_room_is_left_alone(tmp_path: Path, monkeypa
     monkeypatch.setattr("os.posix_fallocate", broken)
     with pytest.raises(OSError, match="broken"):
         reserved(tmp_path / "file", 100)
-    with pytest.raises(OSError, match=r"^\[Errno 5\] broken$"), told_if_full(tmp_path, 100, "make room"):
+    with pytest.raises(OSError, match=r"^\[Errno 5\] broken$"), explaining_full_disk(tmp_path, 100, "make room"):
         broken()
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_what_is_full_is_told_with_both_numbers(small_disk: Path, number: int) -> None:
+def test_what_is_full_is_reported_with_both_numbers(small_disk: Path, number: int) -> None:
     place = small_disk / "not" / "made" / "yet"
     told = naming(os.strerror(number), "5,000,000 bytes", place, os.uname().nodename, "4,194,304")
-    with pytest.raises(OSError, match=told) as caught, told_if_full(f"file://{place}", 5_000_000):
+    with pytest.raises(OSError, match=told) as caught, explaining_full_disk(f"file://{place}", 5_000_000):
         raise OSError(number, os.strerror(number))
     assert caught.value.errno == number
-    with pytest.raises(JobError, match=f"{told}.*; make room$"), told_if_full(place, 5_000_000, "make room"):
+    with pytest.raises(JobError, match=f"{told}.*; make room$"), explaining_full_disk(place, 5_000_000, "make room"):
         raise OSError(number, os.strerror(number))
 
 
 def test_of_a_store_elsewhere_nothing_is_said_to_be_free() -> None:
-    with pytest.raises(OSError, match=r"7 bytes .*s3://bucket/jobs on \S+$"), told_if_full("s3://bucket/jobs", 7):
+    with (
+        pytest.raises(OSError, match=r"7 bytes .*s3://bucket/jobs on \S+$"),
+        explaining_full_disk("s3://bucket/jobs", 7),
+    ):
         raise OSError(errno.ENOSPC, "full")

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from distforest.errors import ArtifactError
 from distforest.forest.leaves import expect
+from distforest.forest.node_table import PickledWithoutCaches
 from distforest.forest.pairs.pair_walks import Walks
-from distforest.forest.table import PickledWithoutCaches
 
 if TYPE_CHECKING:
-    from distforest.forest.table import NodeTable
+    from distforest.forest.node_table import NodeTable
     from distforest.sources.source import Floats, Ints
 
 VOTINGS = ("majority", "mean", "evidence")

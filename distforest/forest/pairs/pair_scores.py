@@ -24,7 +24,7 @@ from distforest.sources.sparse_pairs import SparsePairs
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
-    from distforest.forest.table import NodeTable
+    from distforest.forest.node_table import NodeTable
     from distforest.sources.sparse_features import SparseFeatures
 
 Points: TypeAlias = "Float32s | SparseFeatures | Records"

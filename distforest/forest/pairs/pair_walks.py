@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from distforest.forest.block_walks import repeat_values, steps_on_twice
 from distforest.forest.sum_walks import SumNodes, tally_pairs, walk_sums
 from distforest.forest.walks import IS_LEAF, WalkSteps, block_rows, preorder, walk_on
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.arrays import is_complete
 from distforest.sources.point_pairs import MAX_MIN, OF_NUMBERS, ColumnReading, PairReading, PointPairs, pair_value
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
@@ -25,7 +25,7 @@ from distforest.sources.sparse_pairs import SparsePairs
 
 if TYPE_CHECKING:
     from distforest.forest.category_sets import CategorySets
-    from distforest.forest.table import NodeTable
+    from distforest.forest.node_table import NodeTable
     from distforest.forest.walks import Children
 
 
@@ -47,7 +47,7 @@ class Block(NamedTuple):
     twice: Float32s | None
 
     @classmethod
-    def of(cls, values: Float32s, first: int = 0, room: Float32s | None = None) -> Block:
+    def from_values(cls, values: Float32s, first: int = 0, room: Float32s | None = None) -> Block:
         """A block of the pairs from the number ``first`` on; ``room`` is for its values twice."""
         twice = None
         if not is_complete(values):
@@ -136,7 +136,7 @@ def blocks_of(pairs: PointPairs | SparsePairs) -> Iterator[Block]:
         else:
             reading = pairs.of_pairs(pairs.left[block], pairs.right[block]).reading
         read_block(reading, values)
-        yield Block(block, values, None) if often == 1 else Block.of(values, first, twice)
+        yield Block(block, values, None) if often == 1 else Block.from_values(values, first, twice)
 
 
 def on_used(table: NodeTable, pairs: SparsePairs) -> tuple[NodeTable, SparsePairs]:
@@ -149,7 +149,7 @@ def on_used(table: NodeTable, pairs: SparsePairs) -> tuple[NodeTable, SparsePair
     return replace(table, columns=column.astype(np.int32)), pairs.on(used)
 
 
-@borrowing
+@no_refcount
 def read_block(pairs: PairReading, values: Float32s) -> None:
     """values[r, c] = column c of pair r: as `pair_value`, the columns of a family side by side."""
     points, others, left, right, how, is_complete = pairs
@@ -174,7 +174,7 @@ def read_block(pairs: PairReading, values: Float32s) -> None:
             of_pair[c] = pair_value(a, b, c, how)
 
 
-@borrowing
+@no_refcount
 def read_categories(a: Float32s, b: Float32s, how: ColumnReading, of_pair: Float32s) -> None:
     """of_pair[c] = column c of a pair, for the columns of all features of categories."""
     for c in range(how.kinds.shape[0]):

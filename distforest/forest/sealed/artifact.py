@@ -82,7 +82,7 @@ from distforest.stores.addresses import is_of_this_host, may_pass, put_file, rea
 from distforest.stores.building import Building, is_begun, working_folder
 from distforest.stores.claims import Claim
 from distforest.stores.outputs import FOREST_KIND, GROUP, MANIFEST
-from distforest.stores.room import told_if_full
+from distforest.stores.room import explaining_full_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -182,7 +182,7 @@ def owned_address(address: str) -> Iterator[None]:
 
 def _save_in_folder(forest: Forest, address: str) -> str:
     """Write a forest from memory into a folder, which appears as a whole or not at all; returns the digest."""
-    building, entries = Building.of(address, FOREST_KIND, SAVED), {}
+    building, entries = Building.from_output(address, FOREST_KIND, SAVED), {}
     building.begin()
     try:
         for name, array in forest.arrays().items():
@@ -249,7 +249,7 @@ def write_rows(array: Prepared, first: int, values: np.ndarray) -> list[str]:
     step, digests = array.chunks[0], []
     for begin in range(0, len(values), step):  # one by one: Zarr holds two copies of the values that it encodes
         chunk = values[begin : begin + step]
-        with told_if_full(str(array.store_path), chunk.nbytes):
+        with explaining_full_disk(str(array.store_path), chunk.nbytes):
             array[first + begin : first + begin + len(chunk)] = chunk
         digests.append(chunk_digest(chunk))
     return digests
@@ -266,8 +266,8 @@ def seal(address: str, meaning: Meaning, entries: Mapping[str, object], provenan
 def _manifest(meaning: Meaning, entries: Mapping[str, object], provenance: Mapping[str, object]) -> tuple[str, bytes]:
     """The digest of a forest, and the content of its manifest."""
     digest = digest_of(meaning, entries)
-    told = {"format": FOREST_FORMAT, "digest": digest, "meaning": meaning.to_dict(), "arrays": entries}
-    return digest, canonical({**told, "provenance": provenance})
+    manifest = {"format": FOREST_FORMAT, "digest": digest, "meaning": meaning.to_dict(), "arrays": entries}
+    return digest, canonical({**manifest, "provenance": provenance})
 
 
 def read_manifest(address: str) -> Manifest:
@@ -330,7 +330,7 @@ def _checked_manifest(manifest: object) -> Manifest:
     for name, entry in manifest["arrays"].items():
         _check_entry(name, entry)
     provenance = manifest["provenance"]
-    Estimates.of(provenance)
+    Estimates.from_provenance(provenance)
     meaning = _checked_meaning(manifest["meaning"])
     leaves = set() if isinstance(meaning.rows, PairColumns) else {"leaves"}
     missing = {*NODE_ARRAYS, *leaves, "in_bag"} - set(manifest["arrays"])
@@ -338,7 +338,7 @@ def _checked_manifest(manifest: object) -> Manifest:
         raise ArtifactError(f"{min(missing)}: missing from {MANIFEST}")
     if "features" in provenance:
         try:
-            schema = Schema.of_entry(provenance["features"], meaning.rows.n_features)
+            schema = Schema.from_entry(provenance["features"], meaning.rows.n_features)
         except InputError as error:
             raise ArtifactError(f"{MANIFEST}: provenance.features: {error}") from error
         longer = "a name, a category, or all of them are longer than a forest keeps"
@@ -533,7 +533,7 @@ def open_forest(address: str) -> Forest:
         arrays = {name: _read_array(address, files, name, entry) for name, entry in manifest["arrays"].items()}
     if digest_of(meaning, manifest["arrays"]) != manifest["digest"]:
         raise ArtifactError(f"{MANIFEST}: its digest does not match its content")
-    forest = Forest.of(meaning, arrays, manifest["provenance"])
+    forest = Forest.from_arrays(meaning, arrays, manifest["provenance"])
     if set(forest.arrays()) != set(arrays):
         raise ArtifactError(f"{MANIFEST}: a forest of this kind has no {sorted(set(arrays) - set(forest.arrays()))}")
     over_pairs = isinstance(meaning.rows, PairColumns)

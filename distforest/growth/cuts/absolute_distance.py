@@ -31,7 +31,7 @@ from distforest.growth.cuts.criteria import Steady, compare_rows, furthest_of, m
 from distforest.growth.cuts.mean_distance import SumRoom, scan_candidate
 from distforest.growth.cuts.ordering import order_values
 from distforest.growth.cuts.scan import Cuts
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class AbsoluteDistance(Steady):
     places_missing: bool = False  # as in `distforest.growth.cuts.criteria.Gini`
 
     @classmethod
-    def of(cls, vectors: Floats, weights: Int32s | None = None) -> Self:
+    def from_targets(cls, vectors: Floats, weights: Int32s | None = None) -> Self:
         """The criterion for targets, shape (n_rows, 1); rows of weight 0 are absent.
 
         Raises
@@ -83,7 +83,7 @@ class AbsoluteDistance(Steady):
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best cut of each node."""
         cuts, longest = Cuts.none(frontier.n_nodes), int(frontier.sizes.max(initial=0))
-        sums = SumRoom.of(1, longest, longest)._replace(places_missing=self.places_missing)
+        sums = SumRoom.allocate(1, longest, longest)._replace(places_missing=self.places_missing)
         room = RankRoom(
             *(sums, np.empty(longest), np.empty(longest, np.int64), np.empty(longest, np.int64)),
             *(np.empty(longest, np.int32), np.empty((longest + 1, 2), np.int64)),
@@ -114,7 +114,7 @@ def _distances_to_references(starts: Ints, targets: Floats) -> Where:
     row_start = np.cumsum(widths) - widths
     cells, slot = np.empty(int(widths.sum()), np.float32), np.zeros(len(targets), np.int32)
     fill_references(starts, targets, row_start, cells, slot)
-    return Where.of(cells, row_start, slot)
+    return Where.from_cells(cells, row_start, slot)
 
 
 class RankRoom(NamedTuple):
@@ -145,7 +145,7 @@ def fill_references(starts: Ints, targets: Floats, row_start: Ints, cells: Float
                 cells[row_start[first + i] + j] = np.float32(abs(targets[first + i] - other))
 
 
-@borrowing
+@no_refcount
 def cut_by_ranks(nodes: Nodes, targets: Floats, values: Floats, min_leaf: int, room: RankRoom, cuts: Cuts) -> None:
     """Find the best of all cuts of all candidates, as `cut_distances` does, from the ranks of each node's targets."""
     starts, rows, weights = nodes
@@ -164,7 +164,7 @@ def cut_by_ranks(nodes: Nodes, targets: Floats, values: Floats, min_leaf: int, r
             cuts.gain[node] = math.ldexp(cuts.gain[node], -int(bits))
 
 
-@borrowing
+@no_refcount
 def rank_targets(size: int, weights: Int32s, room: RankRoom) -> np.int64:
     """Fill the ranks of a node's targets, these in fixed point, and s_i; returns the exponent of the scale.
 
@@ -195,7 +195,7 @@ def rank_targets(size: int, weights: Int32s, room: RankRoom) -> np.int64:
     return bits
 
 
-@borrowing
+@no_refcount
 def sum_by_ranks(weights: Int32s, values: Floats, room: RankRoom) -> None:
     """Fill the sums c_i and r_i of each row of a node for a candidate: see `cut_distances`."""
     sums, tree, size = room.sums, room.tree, weights.shape[0]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from distforest.jit import borrowing, fetch
+from distforest.jit import fetch, no_refcount
 from distforest.sources.source import Float32s, Int32s, Ints
 
 PACKED_CELLS = 1 << 25
@@ -57,7 +57,7 @@ class Where(NamedTuple):
     is_far: bool
 
     @classmethod
-    def of(cls, cells: Float32s, row_start: Ints, slot: Int32s) -> Where:
+    def from_cells(cls, cells: Float32s, row_start: Ints, slot: Int32s) -> Where:
         """The blocks in ``cells``, shape (n_cells,)."""
         read_only = cells.view()
         read_only.flags.writeable = False  # one type for the matrix and packed blocks: the kernels are compiled once
@@ -75,8 +75,8 @@ def in_lines(n: int, length: int) -> Int32s:
     return cells[skipped : skipped + n * width].reshape(n, width)
 
 
-@borrowing
-def lay(places: Int32s, weights: Int32s, place: Int32s, share: Int32s) -> tuple[int, bool]:
+@no_refcount
+def block_cells(places: Int32s, weights: Int32s, place: Int32s, share: Int32s) -> tuple[int, bool]:
     """Fill ``place`` and ``share``, the cells of a node's rows in a row of its block and the weights of all cells.
 
     Returns the number of cells, and whether the row is read as a whole: it is if the node's rows, at ``places``, ascend
@@ -97,7 +97,7 @@ def lay(places: Int32s, weights: Int32s, place: Int32s, share: Int32s) -> tuple[
     return length, is_whole
 
 
-@borrowing
+@no_refcount
 def gather(i: int, first: int, last: int, where: Where, row: Float32s) -> None:
     """row[j] = z_ij for the rows first to last - 1, of one node; meanwhile the next row is fetched."""
     cells, after = where.cells[where.row_start[first + i] :], where.row_start[min(first + i + 1, last - 1)]
@@ -112,13 +112,13 @@ def gather(i: int, first: int, last: int, where: Where, row: Float32s) -> None:
         row[j] = cells[np.uint32(places[j])]
 
 
-@borrowing
+@no_refcount
 def begin_of(i: int, first: int, last: int, where: Where) -> np.int64:
     """The place in ``where.cells`` of the first cell of row i of a node, or of its last row if there is no row i."""
     return where.row_start[min(first + i, last - 1)] + where.slot[first]
 
 
-@borrowing
+@no_refcount
 def pack_blocks(starts: Ints, where: Where, packed: Float32s) -> None:
     """Fill ``packed`` with the nodes' blocks, row by row, one after another."""
     filled = 0
@@ -129,7 +129,7 @@ def pack_blocks(starts: Ints, where: Where, packed: Float32s) -> None:
             filled += last - first
 
 
-@borrowing
+@no_refcount
 def pack_rows(last_row: int, starts: Ints, rows: Int32s, where: Where, n_packed: Ints, packed: Float32s) -> None:
     """`pack_blocks` as far as rows below ``last_row``: for matrices that are read block by block, in one pass.
 

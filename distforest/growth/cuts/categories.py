@@ -35,7 +35,7 @@ from distforest.growth.cuts.scan import (
     weigh_node,
 )
 from distforest.growth.cuts.sums import joined_groups
-from distforest.jit import borrowing, fetch, kernel
+from distforest.jit import fetch, kernel, no_refcount
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def numbered_for(n_candidates: int, n_codes: int, most: int) -> Numbered:
     return Numbered(slot, np.empty((n_candidates, most), np.int32), np.zeros(n_candidates, np.int64))
 
 
-@borrowing
+@no_refcount
 def number_next(code: int, candidate: int, numbered: Numbered) -> np.int64:
     """Number one more category; returns its number."""
     c = numbered.n[candidate]
@@ -182,7 +182,7 @@ def number_next(code: int, candidate: int, numbered: Numbered) -> np.int64:
     return c
 
 
-@borrowing
+@no_refcount
 def clear_numbers(n_candidates: int, numbered: Numbered) -> None:
     """Have no categories of the first candidates."""
     for j in range(n_candidates):
@@ -191,7 +191,7 @@ def clear_numbers(n_candidates: int, numbered: Numbered) -> None:
         numbered.n[j] = 0
 
 
-@borrowing
+@no_refcount
 def code_at(r: int, column: int, places: UInt32s, categories: CategoriesRead) -> np.uint32:
     """The code of the category of row places[r], ``n_codes`` for a missing one; a row further on is prefetched."""
     values = categories.values
@@ -200,14 +200,14 @@ def code_at(r: int, column: int, places: UInt32s, categories: CategoriesRead) ->
     return np.uint32(value) if value == value else np.uint32(categories.n_codes)
 
 
-@borrowing
+@no_refcount
 def note_ranks(candidate: int, numbered: Numbered, rank: Floats, rank_of: Floats) -> None:
     """rank_of[code] = rank[its number]."""
     for c in range(numbered.n[candidate]):
         rank_of[numbered.seen[candidate, c]] = rank[c]
 
 
-@borrowing
+@no_refcount
 def write_ranks_on(categories: CategoriesRead, rows: Int32s, column: int, rank_of: Floats, ranks: Floats) -> None:
     """ranks[r] = rank_of[the code of row r]."""
     places = rows.view(np.uint32)  # see `distforest.jit`
@@ -271,7 +271,7 @@ def cut_ranks(
             write_ranks_on(categories, of_rows, chosen, rank_of, ranks[starts[node] : starts[node + 1]])
 
 
-@borrowing
+@no_refcount
 def add_categories(
     categories: CategoriesRead, rows: Int32s, columns: Int32s, groups: RowGroups, numbered: Numbered, bins: RowGroups
 ) -> None:

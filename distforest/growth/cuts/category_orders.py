@@ -38,7 +38,7 @@ from distforest.growth.cuts.scan import (
     load_vectors,
     rows_as_groups,
 )
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.source import Floats, Int32s, Ints
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def tally_for(n_codes: int, longest: int, n_dimensions: int) -> Tally:
     )
 
 
-@borrowing
+@no_refcount
 def rank_groups(impurity: Impurity, bins: SummedGroups, places: Ints, tally: Tally) -> None:
     """Rank the groups at some places, which are categories, by the means of their sums: see `rank_by_means`."""
     load_vectors(impurity, bins, places, tally.mass, tally.vectors)
@@ -156,7 +156,7 @@ def rank_by_sums(
             write_ranks(tally, values[k, first:last])
 
 
-@borrowing
+@no_refcount
 def number_categories(values: Floats, tally: Tally) -> int:
     """Number the categories of a node's rows as they come, and clear their sums; returns how many there are."""
     slot, seen, local = tally.slot, tally.seen, tally.local
@@ -177,7 +177,7 @@ def number_categories(values: Floats, tally: Tally) -> int:
     return n
 
 
-@borrowing
+@no_refcount
 def write_ranks(tally: Tally, values: Floats) -> None:
     """values[r] = the rank of the category of row r; missing values stay."""
     for r in range(values.shape[0]):
@@ -185,7 +185,7 @@ def write_ranks(tally: Tally, values: Floats) -> None:
             values[r] = tally.rank[tally.local[r]]
 
 
-@borrowing
+@no_refcount
 def rank_by_means(n: int, tally: Tally) -> None:
     """Rank n categories, of which ``vectors`` holds the sums; afterwards it holds v_c."""
     if not n:
@@ -207,7 +207,7 @@ def rank_by_means(n: int, tally: Tally) -> None:
         gain = found
 
 
-@borrowing
+@no_refcount
 def centre(n: int, tally: Tally) -> None:
     """vectors[c] = vectors[c] / m_c - (the sum of all vectors) / m."""
     mass, vectors, left = tally.mass, tally.vectors, tally.left
@@ -222,7 +222,7 @@ def centre(n: int, tally: Tally) -> None:
             vectors[c, q] = vectors[c, q] / mass[c] - left[q]
 
 
-@borrowing
+@no_refcount
 def first_direction(n: int, tally: Tally) -> None:
     """The first eigenvector of sum_c m_c v_c v_c', by power steps from the v_c of the largest m_c |v_c|^2."""
     mass, vectors, direction, after = tally.mass, tally.vectors, tally.direction, tally.left
@@ -251,7 +251,7 @@ def first_direction(n: int, tally: Tally) -> None:
             break
 
 
-@borrowing
+@no_refcount
 def inner(one: Floats, other: Floats) -> float:
     """The sum of one[q] other[q]."""
     total = 0.0
@@ -260,7 +260,7 @@ def inner(one: Floats, other: Floats) -> float:
     return total
 
 
-@borrowing
+@no_refcount
 def normalise(vector: Floats) -> None:
     """Divide a vector by its length, if that is not 0; by its largest entry first, so that no square overflows."""
     largest = 0.0
@@ -275,7 +275,7 @@ def normalise(vector: Floats) -> None:
         vector[q] /= length
 
 
-@borrowing
+@no_refcount
 def rank_along(n: int, tally: Tally) -> None:
     """Rank the categories by v_c . direction; equal products have equal ranks unless all are equal."""
     score = tally.score[:n]
@@ -284,7 +284,7 @@ def rank_along(n: int, tally: Tally) -> None:
     rank_scores(n, tally)
 
 
-@borrowing
+@no_refcount
 def rank_scores(n: int, tally: Tally) -> None:
     """Rank the categories by ``score``; if all are equal, by weight, the heaviest first, then as they come."""
     score, rank, order = tally.score[:n], tally.rank, tally.order
@@ -302,7 +302,7 @@ def rank_scores(n: int, tally: Tally) -> None:
             rank[order[e]] = e
 
 
-@borrowing
+@no_refcount
 def best_of_order(n: int, tally: Tally) -> float:
     """The largest gain ||A||^2 m / (m_L m_R) in the order; ``direction`` becomes the -A of that cut."""
     mass, vectors, order, left = tally.mass, tally.vectors, tally.order, tally.left
@@ -404,7 +404,7 @@ def rank_by_distances(
             write_ranks(tally, values[k, first:last])
 
 
-@borrowing
+@no_refcount
 def fill_unobserved(n: int, n_references: int, of_node: References, tally: Tally) -> None:
     """vectors[c, r] = m_c a_cr, with a_cr over observed distances; where none is, that of all n categories, or 0."""
     for j in range(n_references):
@@ -421,7 +421,7 @@ def fill_unobserved(n: int, n_references: int, of_node: References, tally: Tally
             tally.vectors[c, j] = tally.mass[c] * (tally.vectors[c, j] / known if known else of_all)
 
 
-@borrowing
+@no_refcount
 def rank_by_mean_distances(n: int, of_node: References, tally: Tally) -> None:
     """Rank n categories, of which ``vectors`` holds the sums of their distances to the reference rows."""
     if not n:
@@ -450,7 +450,7 @@ def rank_by_mean_distances(n: int, of_node: References, tally: Tally) -> None:
         rank_scores(n, tally)
 
 
-@borrowing
+@no_refcount
 def best_by_distances(n: int, of_node: References, tally: Tally) -> float:
     """The largest value of a cut in the order; ``score`` becomes the difference of means that follows from that cut.
 

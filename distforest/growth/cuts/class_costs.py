@@ -31,7 +31,7 @@ from distforest.growth.cuts.mean_distance import (
     scan_distances,
 )
 from distforest.growth.cuts.scan import Cuts
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class ClassCosts(OfRows):
     unit: float = 1.0
 
     @classmethod
-    def of(cls, codes: Int32s, costs: Float32s) -> Self:
+    def from_codes(cls, codes: Int32s, costs: Float32s) -> Self:
         """The criterion for the classes of rows, shape (n_rows,), and the distances of classes."""
         present = np.unique(codes)
         return cls(codes, costs, math.frexp(float(costs[np.ix_(present, present)].max()))[1])
@@ -71,7 +71,7 @@ class ClassCosts(OfRows):
     def improve(self, frontier: Frontier, values: Floats, min_leaf: int, cuts: Cuts) -> None:
         """See `cut_by_costs`."""
         longest = int(frontier.sizes.max(initial=0))
-        sums = SumRoom.of(len(values), longest, longest)._replace(places_missing=self.places_missing)
+        sums = SumRoom.allocate(len(values), longest, longest)._replace(places_missing=self.places_missing)
         n_classes = len(self.costs)
         room = CostRoom(
             *(sums, np.arange(longest, dtype=np.int32), np.empty(longest, np.int32)),
@@ -82,7 +82,7 @@ class ClassCosts(OfRows):
     def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
         """Replace codes by ranks: see `rank_by_distances`, which reads a node's block from the costs."""
         codes = self.truth[frontier.rows].astype(np.int32, copy=False)
-        where = Where.of(self.costs.reshape(-1), codes.astype(np.int64) * len(self.costs), codes)
+        where = Where.from_cells(self.costs.reshape(-1), codes.astype(np.int64) * len(self.costs), codes)
         rank_by_distances(frontier.starts, where, frontier.weights, n_codes, which, values)
 
 
@@ -129,7 +129,7 @@ def costs_differ(nodes: Nodes, codes: Int32s, costs: Float32s, differs: NDArray[
                 break
 
 
-@borrowing
+@no_refcount
 def cut_by_costs(
     nodes: Nodes,
     codes: Int32s,
@@ -167,7 +167,7 @@ def cut_by_costs(
             cuts.gain[node] = math.ldexp(cuts.gain[node], -int(bits))
 
 
-@borrowing
+@no_refcount
 def largest_cost_exponent(codes: Int32s, costs: Float32s, mass: Ints) -> np.int64:
     """The least e with C[y_i, y_j] < 2^e for all rows of a node, at least -126; the first row of ``mass`` is room."""
     mass[0] = 0
@@ -182,7 +182,7 @@ def largest_cost_exponent(codes: Int32s, costs: Float32s, mass: Ints) -> np.int6
     return np.int64(largest >> 23) - 126
 
 
-@borrowing
+@no_refcount
 def sum_classes(codes: Int32s, weights: Int32s, room: CostRoom) -> None:
     """Fill the sums c_i, r_i and s_i of each row of a node and candidate: see `cut_distances`."""
     sums, before, among = room.sums, room.mass[0], room.mass[1]
@@ -205,7 +205,7 @@ def sum_classes(codes: Int32s, weights: Int32s, room: CostRoom) -> None:
                 sums.across[k, i] = inner_sum(room.fixed[codes[i]], before)
 
 
-@borrowing
+@no_refcount
 def inner_sum(costs: Ints, mass: Ints) -> np.int64:
     """The sum of costs[l] mass[l]."""
     total = np.int64(0)

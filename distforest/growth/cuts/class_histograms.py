@@ -23,7 +23,7 @@ from distforest.growth.cuts.histograms import (
 )
 from distforest.growth.cuts.scan import Cuts, keep_best, note_missing
 from distforest.growth.cuts.search import Limits, values_on
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.binned import MISSING_CODE, NO_CODE, BinnedSource
 from distforest.sources.source import Floats, Int32s, Ints, Projections
 
@@ -163,10 +163,10 @@ def cut_codes_gini(
                     continue
                 for side in (RIGHT if lacks else STAY, LEFT):
                     if is_ordered:
-                        n_places = lay_ordered(order[:n], side, of_node, places)
+                        n_places = places_in_order(order[:n], side, of_node, places)
                     else:
-                        n_places = lay_bins(sums[j], side, of_node, keys, places)
-                    judge_places(node, k + j, n_places, places, side, of_node, min_leaf, cuts)
+                        n_places = places_in_bins(sums[j], side, of_node, keys, places)
+                    keep_best_place(node, k + j, n_places, places, side, of_node, min_leaf, cuts)
                     if not lacks:
                         break
             if cuts.gain[node] == most_gain(of_node):
@@ -174,20 +174,20 @@ def cut_codes_gini(
         clear_classes(label[:n], totals)
 
 
-@borrowing
+@no_refcount
 def clear_classes(label: Int32s, totals: Int32s) -> None:
     """totals[c] = 0 of the classes of rows."""
     for r in range(label.shape[0]):
         totals[label[r]] = 0
 
 
-@borrowing
+@no_refcount
 def most_gain(of_node: LabelledNode) -> float:
     """P(S)/m with P = m^2 - sum_k m_k^2, the most that a cut can gain."""
     return (of_node.weight * of_node.weight - of_node.squares) / of_node.weight
 
 
-@borrowing
+@no_refcount
 def weigh_classes(
     rows: Int32s, weights: Int32s, labels: Int32s, label: Int32s, totals: Int32s
 ) -> tuple[np.int64, np.int64]:
@@ -205,7 +205,7 @@ def weigh_classes(
     return weight, squares
 
 
-@borrowing
+@no_refcount
 def copy_codes(codes: Codes, rows: Int32s, columns: Int32s, coded: Codes) -> None:
     """coded[k, r] = codes[rows[r], columns[k]]."""
     places, chosen = rows.view(np.uint32), columns.view(np.uint32)  # see `distforest.jit`
@@ -217,7 +217,7 @@ def copy_codes(codes: Codes, rows: Int32s, columns: Int32s, coded: Codes) -> Non
                 copies[r] = codes[places[r], column]
 
 
-@borrowing
+@no_refcount
 def add_up_codes(
     codes: Codes, rows: Int32s, columns: Int32s, of_node: LabelledNode, coded: Codes, sums: NDArray[np.int32]
 ) -> None:
@@ -236,7 +236,7 @@ def add_up_codes(
                 of_candidate[labels[r], copies[r - first]] += weights[r]
 
 
-@borrowing
+@no_refcount
 def holds(sums: NDArray[np.int32], code: int) -> bool:
     """Whether a row has the code."""
     weight = 0
@@ -245,7 +245,7 @@ def holds(sums: NDArray[np.int32], code: int) -> bool:
     return weight > 0
 
 
-@borrowing
+@no_refcount
 def order_codes(coded: Codes, keys: UInt32s, ends: UInt32s, order: UInt32s) -> tuple[np.int64, np.int64]:
     """Fill ``order`` with the codes in ascending order, equal ones by place: the code in the high bits, then the place.
 
@@ -279,8 +279,8 @@ def order_codes(coded: Codes, keys: UInt32s, ends: UInt32s, order: UInt32s) -> t
     return lowest, highest
 
 
-@borrowing
-def lay_ordered(order: UInt32s, missing: int, of_node: LabelledNode, places: CutPlaces) -> int:
+@no_refcount
+def places_in_order(order: UInt32s, missing: int, of_node: LabelledNode, places: CutPlaces) -> int:
     """The places of a node's rows in ``order``, as of `order_codes`; returns their number.
 
     ``missing`` is the side of the rows of `MISSING_CODE`, or ``STAY`` if it is a code as any other.
@@ -308,9 +308,11 @@ def lay_ordered(order: UInt32s, missing: int, of_node: LabelledNode, places: Cut
     return place + 1
 
 
-@borrowing
-def lay_bins(sums: NDArray[np.int32], missing: int, of_node: LabelledNode, room: UInt32s, places: CutPlaces) -> int:
-    """The places of a node's rows in bins of weights sums[c, b] by class; ``missing`` as in `lay_ordered`."""
+@no_refcount
+def places_in_bins(
+    sums: NDArray[np.int32], missing: int, of_node: LabelledNode, room: UInt32s, places: CutPlaces
+) -> int:
+    """The places of a node's rows in bins of weights sums[c, b] by class; ``missing`` as in `places_in_order`."""
     shift, so_far = 1 if missing == LEFT else 0, room[:N_CODES].view(np.int32)
     weight, squares, mixed = places.weight, places.squares, places.mixed
     for e in range(N_CODES):
@@ -341,7 +343,7 @@ def lay_bins(sums: NDArray[np.int32], missing: int, of_node: LabelledNode, room:
     return place + 1
 
 
-@borrowing
+@no_refcount
 def place_of(b: int, missing: int) -> float:
     """The value of bin b: its number, or if it holds the missing ones, inf if they are on the right, -inf if left."""
     if b == MISSING_CODE and missing != STAY:
@@ -349,8 +351,8 @@ def place_of(b: int, missing: int) -> float:
     return np.float64(b)
 
 
-@borrowing
-def judge_places(
+@no_refcount
+def keep_best_place(
     node: int,
     candidate: int,
     n_places: int,

@@ -57,9 +57,9 @@ class ClassWeights:
     Examples
     --------
     >>> codes = np.array([0, 0, 0, 1])
-    >>> ClassWeights.of("balanced", codes, ["no", "yes"]).integers(n_draws=4).tolist()
+    >>> ClassWeights.from_labels("balanced", codes, ["no", "yes"]).integers(n_draws=4).tolist()
     [64, 192]
-    >>> ClassWeights.of({"yes": 2.5}, codes, ["no", "yes"]).given
+    >>> ClassWeights.from_labels({"yes": 2.5}, codes, ["no", "yes"]).given
     {'no': 1.0, 'yes': 2.5}
     """
 
@@ -67,7 +67,7 @@ class ClassWeights:
     given: str | dict[str, float]
 
     @classmethod
-    def of(
+    def from_labels(
         cls,
         given: str | Mapping[str, float],
         codes: NDArray[np.int32],

@@ -47,9 +47,9 @@ from distforest.growth.cuts.fences import MARGIN, fences_of
 from distforest.growth.cuts.gaussians import LEAST_VARIANCE, score_of
 from distforest.growth.cuts.ordering import order_values
 from distforest.growth.cuts.two_means import EQUAL_GAINS, TWO_MEANS, CandidateCuts, ClusterScoring
-from distforest.growth.draws.columns import COLUMN_TRIES, Oblique, column_at
+from distforest.growth.draws.column_draws import COLUMN_TRIES, Oblique, column_at
 from distforest.growth.rng import Keys, mix, unit
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.schema import MAX_CATEGORIES
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, offsets, taken
 
@@ -72,7 +72,7 @@ class CategoryNumbers(NamedTuple):
         return cls(np.zeros(n_columns + 1, np.int64), np.empty(0, np.int32))
 
     @classmethod
-    def of(cls, matrix: Float32s, n_categories: Int32s) -> Self:
+    def from_matrix(cls, matrix: Float32s, n_categories: Int32s) -> Self:
         """The numbers for features, shape (n_rows, n_columns), of which some columns hold codes."""
         numbers = cls(offsets(n_categories), np.full(int(n_categories.sum()), -1, np.int32))
         number_codes(matrix, numbers)
@@ -99,13 +99,13 @@ def derive_keys(keys: Keys, first: int, derived: Keys) -> None:
         derived[f] = mix(keys[f] + np.uint64(first))
 
 
-@borrowing
+@no_refcount
 def sign_of(key: np.uint64, column: int, number: int) -> float:
     """+1 or -1 for a category of a column, by its number."""
     return 1.0 if unit(key, column * MAX_CATEGORIES + number) < 0.5 else -1.0
 
 
-@borrowing
+@no_refcount
 def number_at(value: float, column: int, key: np.uint64, numbers: CategoryNumbers) -> float:
     """The sign of a category, NaN if it is missing; a number of a column of numbers as it is."""
     first = numbers.start[column]
@@ -121,7 +121,7 @@ NO_COLUMN = -1
 """Where a candidate is no column of categories, and in place of a column that a companion may not read."""
 
 
-class Judges(NamedTuple):
+class CompanionScores(NamedTuple):
     """What judges the columns of categories among the candidates of some nodes."""
 
     # s of each row, shape (width, n_rows); NaN where it or the row's category is missing, and for other candidates
@@ -160,14 +160,14 @@ class Companions:
         draw_others(self.keys, self.draw.columns.cumulative, own, sums.offset, sums.columns, signs)
         return Drawn(own, signs, sums)
 
-    def judges(self, frontier: Frontier, drawn: Drawn) -> Judges:
+    def score(self, frontier: Frontier, drawn: Drawn) -> CompanionScores:
         """What companions say of the rows of a frontier."""
         shape = drawn.own.shape
         scores, blur = np.full((shape[0], len(frontier.rows)), np.nan), np.full(shape, np.nan)
-        judges = Judges(scores, blur, np.empty((2, *shape)), np.zeros(shape, np.int64))
-        fill_scores(frontier.nodes, self.matrix, self.numbers, drawn, judges)
-        find_stray(frontier.starts, self.fenced, judges)
-        return judges
+        companion_scores = CompanionScores(scores, blur, np.empty((2, *shape)), np.zeros(shape, np.int64))
+        fill_scores(frontier.nodes, self.matrix, self.numbers, drawn, companion_scores)
+        find_stray(frontier.starts, self.fenced, companion_scores)
+        return companion_scores
 
 
 class Drawn(NamedTuple):
@@ -204,7 +204,9 @@ def draw_others(keys: Keys, cumulative: Floats, own: Int32s, offset: Ints, colum
 
 
 @kernel
-def fill_scores(nodes: Nodes, matrix: Float32s, numbers: CategoryNumbers, drawn: Drawn, judges: Judges) -> None:
+def fill_scores(
+    nodes: Nodes, matrix: Float32s, numbers: CategoryNumbers, drawn: Drawn, companion_scores: CompanionScores
+) -> None:
     """scores[k, r] = s of row r, and blur[k, f], where candidate k of node f is a column of categories.
 
     A companion without a column says nothing: s is NaN.
@@ -217,7 +219,7 @@ def fill_scores(nodes: Nodes, matrix: Float32s, numbers: CategoryNumbers, drawn:
                 continue
             n_read, blur, first, last = 0, 0.0, starts[f], starts[f + 1]
             for r in range(first, last):
-                judges.scores[k, r] = 0.0
+                companion_scores.scores[k, r] = 0.0
             for e in range(sums.offset[f * width + k], sums.offset[f * width + k + 1]):
                 c, coefficient = sums.columns[e], sums.weights[e]
                 if c == NO_COLUMN:
@@ -227,33 +229,35 @@ def fill_scores(nodes: Nodes, matrix: Float32s, numbers: CategoryNumbers, drawn:
                     blur += coefficient * coefficient * BLUR
                 for r in range(first, last):
                     value = number_at(np.float64(matrix[rows[r], c]), c, signs[f, k], numbers)
-                    judges.scores[k, r] += coefficient * value
-            judges.blur[k, f] = blur
+                    companion_scores.scores[k, r] += coefficient * value
+            companion_scores.blur[k, f] = blur
             for r in range(first, last):
                 if n_read == 0 or np.isnan(matrix[rows[r], own[k, f]]):
-                    judges.scores[k, r] = np.nan
+                    companion_scores.scores[k, r] = np.nan
 
 
 @kernel
-def find_stray(starts: Ints, fenced: bool, judges: Judges) -> None:
+def find_stray(starts: Ints, fenced: bool, companion_scores: CompanionScores) -> None:
     """fences[:, k, f] = the fences of s, see `distforest.growth.cuts.fences`; infinite if not ``fenced``."""
     some = np.empty(longest_of(starts))
-    judges.fences[0], judges.fences[1] = -np.inf, np.inf
+    companion_scores.fences[0], companion_scores.fences[1] = -np.inf, np.inf
     for f in range(starts.shape[0] - 1 if fenced else 0):
-        for k in range(judges.scores.shape[0]):
-            if not np.isnan(judges.blur[k, f]):
-                _, _, lower, upper, _ = fences_of(judges.scores[k, starts[f] : starts[f + 1]], MARGIN, some)
+        for k in range(companion_scores.scores.shape[0]):
+            if not np.isnan(companion_scores.blur[k, f]):
+                _, _, lower, upper, _ = fences_of(companion_scores.scores[k, starts[f] : starts[f + 1]], MARGIN, some)
                 if lower < upper:
-                    judges.fences[0, k, f], judges.fences[1, k, f] = lower, upper
+                    companion_scores.fences[0, k, f], companion_scores.fences[1, k, f] = lower, upper
 
 
 @kernel
-def place_categories(starts: Ints, weights: Int32s, n_codes: int, judges: Judges, values: Floats) -> None:
+def place_categories(
+    starts: Ints, weights: Int32s, n_codes: int, companion_scores: CompanionScores, values: Floats
+) -> None:
     """Replace codes by places: values[k, r] = the mean of s over the rows of the node with the category of row r.
 
     An s beyond the fences counts as the fence. Categories of whose rows no s is known have no place: NaN.
     """
-    scores, blur, fences, n_places = judges
+    scores, blur, fences, n_places = companion_scores
     tally = tally_for(n_codes, longest_of(starts), 1)
     for f in range(starts.shape[0] - 1):
         first, last = starts[f], starts[f + 1]
@@ -299,8 +303,13 @@ def keep_places(
 
 
 @kernel
-def judge_categories(
-    starts: Ints, weights: Int32s, places: Floats, judges: Judges, scoring: ClusterScoring, cuts: CandidateCuts
+def score_categories(
+    starts: Ints,
+    weights: Int32s,
+    places: Floats,
+    companion_scores: CompanionScores,
+    scoring: ClusterScoring,
+    cuts: CandidateCuts,
 ) -> None:
     """Fill the scores of ``cuts`` from their thresholds, for columns of categories; -inf where a threshold is NaN.
 
@@ -309,14 +318,14 @@ def judge_categories(
     for f in range(starts.shape[0] - 1):
         first, last = starts[f], starts[f + 1]
         for k in range(places.shape[0]):
-            if not np.isnan(judges.blur[k, f]):
-                x, s, w = places[k, first:last], judges.scores[k, first:last], weights[first:last]
-                fences = judges.fences[0, k, f], judges.fences[1, k, f]
-                of_candidate = judges.blur[k, f], judges.n_places[k, f]
+            if not np.isnan(companion_scores.blur[k, f]):
+                x, s, w = places[k, first:last], companion_scores.scores[k, first:last], weights[first:last]
+                fences = companion_scores.fences[0, k, f], companion_scores.fences[1, k, f]
+                of_candidate = companion_scores.blur[k, f], companion_scores.n_places[k, f]
                 cuts.scores[k, f] = score_places(x, s, w, fences, cuts.thresholds[k, f], of_candidate, scoring)
 
 
-@borrowing
+@no_refcount
 def score_places(
     places: Floats,
     scores: Floats,
@@ -361,7 +370,7 @@ def score_places(
     return blurred(scoring, n_left, n, within_left, within_right, square, of_candidate[0], of_candidate[1])
 
 
-@borrowing
+@no_refcount
 def blurred(
     scoring: ClusterScoring,
     n_left: int,
@@ -386,7 +395,12 @@ def blurred(
 
 @kernel
 def cut_categories(
-    starts: Ints, weights: Int32s, places: Floats, judges: Judges, scoring: ClusterScoring, cuts: CandidateCuts
+    starts: Ints,
+    weights: Int32s,
+    places: Floats,
+    companion_scores: CompanionScores,
+    scoring: ClusterScoring,
+    cuts: CandidateCuts,
 ) -> None:
     """Fill ``cuts`` with the cut of the best score between two places, for columns of categories; the lowest of equals.
 
@@ -398,18 +412,18 @@ def cut_categories(
     for f in range(starts.shape[0] - 1):
         first, last = starts[f], starts[f + 1]
         for k in range(places.shape[0]):
-            if np.isnan(judges.blur[k, f]):
+            if np.isnan(companion_scores.blur[k, f]):
                 continue
             for r in range(first, last):
-                seen[r - first] = np.nan if np.isnan(judges.scores[k, r]) else places[k, r]
+                seen[r - first] = np.nan if np.isnan(companion_scores.scores[k, r]) else places[k, r]
             n = order_values(seen[: last - first], order, keys, spare)
-            s, w = judges.scores[k, first:last], weights[first:last]
-            of_candidate = judges.blur[k, f], judges.n_places[k, f]
+            s, w = companion_scores.scores[k, first:last], weights[first:last]
+            of_candidate = companion_scores.blur[k, f], companion_scores.n_places[k, f]
             cut = scan_places(seen, s, w, order[:n], of_candidate, scoring, above)
             cuts.thresholds[k, f], cuts.scores[k, f] = cut
 
 
-@borrowing
+@no_refcount
 def scan_places(
     places: Floats,
     scores: Floats,

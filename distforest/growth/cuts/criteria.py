@@ -41,7 +41,7 @@ from distforest.growth.cuts.scan import (
     rows_as_groups,
 )
 from distforest.growth.rng import Keys
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.source import Floats, Int32s, Ints
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Criterion(Protocol):
     def attempted(self, keys: Keys, attempt: int) -> Criterion:
         """The criterion for one attempt of the nodes with these streams: itself, or one that has drawn where to cut."""
 
-    def judged_on(self, frontier: Frontier) -> Frontier:
+    def scored_on(self, frontier: Frontier) -> Frontier:
         """The nodes with the rows that judge cuts if no side can be too light: the frontier itself, or fewer rows."""
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
@@ -89,10 +89,10 @@ class Criterion(Protocol):
 
 
 @runtime_checkable
-class JudgesInTurn(Protocol):
+class ScoresInTurn(Protocol):
     """A criterion that can judge the candidates of nodes one after another, and then chooses as if it had seen all."""
 
-    def judge(self, frontier: Frontier, values: Floats, min_leaf: int, turn: Turn, found: Any) -> Any:
+    def score_candidates(self, frontier: Frontier, values: Floats, min_leaf: int, turn: Turn, found: Any) -> Any:
         """What is known after the candidates of ``turn``, whose ``values`` are given, shape (n_candidates, n_rows).
 
         ``found`` is what was known before them, None of the first ones.
@@ -131,7 +131,7 @@ class Steady:
         """Itself."""
         return self
 
-    def judged_on(self, frontier: Frontier) -> Frontier:
+    def scored_on(self, frontier: Frontier) -> Frontier:
         """The frontier itself."""
         return frontier
 
@@ -149,7 +149,9 @@ class BestSoFar(Steady):
         self.improve(frontier, values, min_leaf, cuts)
         return cuts
 
-    def judge(self, frontier: Frontier, values: Floats, min_leaf: int, turn: Turn, found: Cuts | None) -> Cuts:
+    def score_candidates(
+        self, frontier: Frontier, values: Floats, min_leaf: int, turn: Turn, found: Cuts | None
+    ) -> Cuts:
         """The best cut of each node after the candidates of a turn."""
         if found is None:
             return self.cut(frontier, values, min_leaf)
@@ -170,7 +172,7 @@ class GiniImpurity(NamedTuple):
     class_weights: Ints
 
 
-@largest_gain.of(GiniImpurity)
+@largest_gain.register(GiniImpurity)
 def _(impurity: GiniImpurity, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
     m, squares = sides.m_left + sides.m_right, np.int64(0)
     for c in range(left.shape[0]):
@@ -178,7 +180,7 @@ def _(impurity: GiniImpurity, sides: Sides, left: Ints, right: Ints) -> float:  
     return (m * m - squares) / m
 
 
-@may_gain.of(GiniImpurity)
+@may_gain.register(GiniImpurity)
 def _(impurity: GiniImpurity, most: float, least: float, sides: Sides, left: Ints, right: Ints) -> bool:  # noqa: ARG001
     """(most - least) m_L m_R > P(L) m_R + P(R) m_L; what is added on the left is more than all rounding."""
     m_left, m_right = np.float64(sides.m_left), np.float64(sides.m_right)
@@ -189,12 +191,12 @@ def _(impurity: GiniImpurity, most: float, least: float, sides: Sides, left: Int
     return bool((most - least + 1e-12 * most) * (m_left * m_right) > inside)
 
 
-@gain_of.of(GiniImpurity)
+@gain_of.register(GiniImpurity)
 def _(impurity: GiniImpurity, most: float, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
     return gini_gain(most, sides.m_left, sides.squares_left, sides.m_right, sides.squares_right)
 
 
-@borrowing
+@no_refcount
 def gini_gain(whole: float, m_left: int, squares_left: int, m_right: int, squares_right: int) -> float:
     """P(S)/m - (P(L)/m_L + P(R)/m_R) with P = m^2 - squares; 0 where it is rounding."""
     inside = (m_left * m_left - squares_left) / m_left + (m_right * m_right - squares_right) / m_right
@@ -202,17 +204,17 @@ def gini_gain(whole: float, m_left: int, squares_left: int, m_right: int, square
     return gain if gain > GAIN_ROUNDING * (whole + inside) else 0.0
 
 
-@groups_for.of(GiniImpurity)
+@groups_for.register(GiniImpurity)
 def _(impurity: GiniImpurity, n: int) -> ClassGroups:  # noqa: ARG001
     return ClassGroups(np.empty(n, np.int32), np.empty(n, np.int64), np.empty(n, np.int32))
 
 
-@bins_for.of(GiniImpurity)
+@bins_for.register(GiniImpurity)
 def _(impurity: GiniImpurity, n: int) -> ClassSums:
     return ClassSums(np.zeros(n, np.int64), np.zeros((n, impurity.n_sums), np.int32))
 
 
-@rows_as_groups.of(GiniImpurity)
+@rows_as_groups.register(GiniImpurity)
 def _(impurity: GiniImpurity, rows: Int32s, weights: Int32s, truth: Int32s, groups: ClassGroups) -> None:
     for r in range(rows.shape[0]):
         c = truth[rows[r]]
@@ -220,7 +222,7 @@ def _(impurity: GiniImpurity, rows: Int32s, weights: Int32s, truth: Int32s, grou
         groups.masses[r] = weights[r] * impurity.class_weights[c]
 
 
-@load_vectors.of(GiniImpurity)
+@load_vectors.register(GiniImpurity)
 def _(impurity: GiniImpurity, bins: ClassSums, places: Ints, mass: Floats, vectors: Floats) -> None:
     is_of_two = vectors.shape[1] == 1
     for c in range(places.shape[0]):
@@ -240,12 +242,12 @@ class SquaredDistance(NamedTuple):
     n_sums: int
 
 
-@largest_gain.of(SquaredDistance)
+@largest_gain.register(SquaredDistance)
 def _(impurity: SquaredDistance, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
     return np.inf
 
 
-@may_gain.of(SquaredDistance)
+@may_gain.register(SquaredDistance)
 def _(impurity: SquaredDistance, most: float, least: float, sides: Sides, left: Ints, right: Ints) -> bool:  # noqa: ARG001
     """||m_R L - m_L R||^2 > least m m_L m_R for the sums L and R; more is added on the left than all rounding."""
     m_left, m_right, reach = np.float64(sides.n_left), np.float64(sides.n_right), 0.0
@@ -256,7 +258,7 @@ def _(impurity: SquaredDistance, most: float, least: float, sides: Sides, left: 
     return bool(reach * (1.0 + 1e-9) > least * (m_left + m_right) * (m_left * m_right))
 
 
-@gain_of.of(SquaredDistance)
+@gain_of.register(SquaredDistance)
 def _(impurity: SquaredDistance, most: float, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
     """m_L m_R / m ||mean_L - mean_R||^2, as sum w ||Y||^2 cancels.
 
@@ -270,13 +272,13 @@ def _(impurity: SquaredDistance, most: float, sides: Sides, left: Ints, right: I
     return squared_distance * (m_left * m_right / (m_left + m_right)) if squared_distance > rounding else 0.0
 
 
-@groups_for.of(SquaredDistance)
-@bins_for.of(SquaredDistance)
+@groups_for.register(SquaredDistance)
+@bins_for.register(SquaredDistance)
 def _(impurity: SquaredDistance, n: int) -> VectorSums:
     return VectorSums(np.zeros(n, np.int64), np.zeros((n, impurity.n_sums), np.int64))
 
 
-@rows_as_groups.of(SquaredDistance)
+@rows_as_groups.register(SquaredDistance)
 def _(impurity: SquaredDistance, rows: Int32s, weights: Int32s, truth: Ints, groups: VectorSums) -> None:  # noqa: ARG001
     for r in range(rows.shape[0]):
         groups.weights[r] = weights[r]
@@ -284,7 +286,7 @@ def _(impurity: SquaredDistance, rows: Int32s, weights: Int32s, truth: Ints, gro
             groups.sums[r, q] = weights[r] * truth[rows[r], q]
 
 
-@load_vectors.of(SquaredDistance)
+@load_vectors.register(SquaredDistance)
 def _(impurity: SquaredDistance, bins: VectorSums, places: Ints, mass: Floats, vectors: Floats) -> None:  # noqa: ARG001
     for c in range(places.shape[0]):
         mass[c] = np.float64(bins.weights[places[c]])
@@ -391,7 +393,9 @@ class Variance(Tallied):
     unit: float
 
     @classmethod
-    def of(cls, vectors: Floats, factor: float, name: str = "targets", heaviest: int | None = None) -> Variance:
+    def from_vectors(
+        cls, vectors: Floats, factor: float, name: str = "targets", heaviest: int | None = None
+    ) -> Variance:
         """Convert ``vectors``, shape (n_rows, n_dimensions), less their middle, to integers whose sums fit 63 bits.
 
         ``heaviest`` is the largest weight of a tree; None: the number of rows.

@@ -13,7 +13,7 @@ import numpy as np
 
 from distforest.growth.cuts.criteria import Gini, GiniImpurity
 from distforest.growth.cuts.scan import GAIN_ROUNDING, Sides, gain_of, largest_gain, may_gain, read_alike
-from distforest.jit import borrowing
+from distforest.jit import no_refcount
 from distforest.sources.source import Ints
 
 
@@ -40,13 +40,13 @@ class Entropy(Gini):
         return Disorder(self.n_classes, self.weights)
 
 
-@borrowing
+@no_refcount
 def rel_entr(x: float, y: float) -> float:
     """The product x log(x / y), 0 for x = 0; the name is SciPy's."""
     return x * np.log(x / y) if x > 0 else 0.0
 
 
-@largest_gain.of(Disorder)
+@largest_gain.register(Disorder)
 def _(impurity: Disorder, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
     whole = 0.0
     for c in range(left.shape[0]):
@@ -54,12 +54,12 @@ def _(impurity: Disorder, sides: Sides, left: Ints, right: Ints) -> float:  # no
     return whole
 
 
-@may_gain.of(Disorder)
+@may_gain.register(Disorder)
 def _(impurity: Disorder, most: float, least: float, sides: Sides, left: Ints, right: Ints) -> bool:  # noqa: ARG001
     return True
 
 
-@gain_of.of(Disorder)
+@gain_of.register(Disorder)
 def _(impurity: Disorder, most: float, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
     inside = 0.0
     for c in range(left.shape[0]):

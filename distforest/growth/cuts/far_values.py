@@ -88,8 +88,8 @@ class FarVariance(Steady):
 
 
 def variance_of(vectors: Floats, factor: float, name: str, heaviest: int | None = None) -> Variance | FarVariance:
-    """The criterion for some vectors, shape (n_rows, n_dimensions); raises InputError as `Variance.of` does."""
-    plain, radius = Variance.of(vectors, factor, name, heaviest), radius_of_most(vectors, heaviest)
+    """The criterion for some vectors, shape (n_rows, n_dimensions); raises InputError as `Variance.from_vectors` does."""
+    plain, radius = Variance.from_vectors(vectors, factor, name, heaviest), radius_of_most(vectors, heaviest)
     return FarVariance(vectors, factor, radius, heaviest=heaviest) if radius else plain
 
 

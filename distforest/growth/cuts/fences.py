@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from distforest.forest.frontier import longest_of
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 MARGIN = 0.3
@@ -71,7 +71,7 @@ def fences_of(values: Floats, margin: float, some: Floats) -> tuple[float, float
     return low, high, -np.inf, np.inf, a
 
 
-@borrowing
+@no_refcount
 def inner_extremes(ascending: Floats, lower: float, upper: float) -> tuple[float, float]:
     """The least and the greatest value between the fences; at least one value is between them."""
     first, last = 0, ascending.shape[0] - 1

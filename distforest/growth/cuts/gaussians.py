@@ -41,14 +41,14 @@ from distforest.growth.cuts.two_means import (
     cut_two_means,
     room_for,
 )
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.source import Floats, Int32s, Ints
 
 LEAST_VARIANCE = 1e-12
 """Least variance of a cluster, as a share of the variance of its node."""
 
 
-@borrowing
+@no_refcount
 def score_of(
     scoring: ClusterScoring, n_left: int, n: int, within_left: float, within_right: float, square: float, distinct: bool
 ) -> float:
@@ -91,7 +91,7 @@ def cut_clusters(
                 cuts.thresholds[k, node], cuts.scores[k, node] = cut
 
 
-@borrowing
+@no_refcount
 def scan_clusters(
     values: Floats, weights: Int32s, order: Ints, scoring: ClusterScoring, above: Floats
 ) -> tuple[float, float]:
@@ -125,7 +125,7 @@ def scan_clusters(
     return threshold, best
 
 
-@borrowing
+@no_refcount
 def squares_above(values: Floats, weights: Int32s, order: Ints, above: Floats) -> np.int64:
     """above[i] = SS of the values from place i of the order on; returns the sum of w.
 
@@ -146,7 +146,7 @@ def squares_above(values: Floats, weights: Int32s, order: Ints, above: Floats) -
 
 
 @kernel
-def judge_cuts(
+def score_cuts(
     starts: Ints, weights: Int32s, values: Floats, scoring: ClusterScoring, fences: Floats, cuts: CandidateCuts
 ) -> None:
     """Fill the scores of ``cuts`` from their thresholds; -inf stays where a threshold is NaN.
@@ -161,11 +161,11 @@ def judge_cuts(
             threshold = thresholds[k, node]
             if not np.isnan(threshold):
                 between = (fences[LOWER, k, node], fences[UPPER, k, node])
-                scores[k, node] = judge_cut(values[k, first:last], weights[first:last], threshold, between, scoring)
+                scores[k, node] = score_cut(values[k, first:last], weights[first:last], threshold, between, scoring)
 
 
-@borrowing
-def judge_cut(
+@no_refcount
+def score_cut(
     values: Floats, weights: Int32s, threshold: float, fences: tuple[float, float], scoring: ClusterScoring
 ) -> float:
     """The score of a threshold from the observed values between two fences; -inf where a side is empty or too light.

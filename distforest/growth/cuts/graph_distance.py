@@ -40,7 +40,7 @@ from distforest.growth.cuts.mean_distance import (
 )
 from distforest.growth.cuts.ordering import order_values
 from distforest.growth.cuts.scan import Cuts
-from distforest.jit import borrowing, fetch, kernel
+from distforest.jit import fetch, kernel, no_refcount
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, offsets
 
 if TYPE_CHECKING:
@@ -84,14 +84,14 @@ class GraphDistance(Steady):
     places_missing: bool = False  # as in `distforest.growth.cuts.criteria.Gini`
 
     @classmethod
-    def of(cls, graph: GraphDistances, largest: float) -> GraphDistance:
+    def from_graph(cls, graph: GraphDistances, largest: float) -> GraphDistance:
         """The criterion for a graph, with the ``largest`` absolute distance of rows that may be drawn."""
         links = GraphLinks(graph.stored.indptr, graph.stored.indices, graph.values)
         return cls(links, graph.absent, math.frexp(largest)[1])
 
     def at(self, frontier: Frontier) -> Self:
         """The criterion with the links of this level."""
-        here, begin = LevelRows.of(frontier), np.zeros(len(frontier.rows) + 1, np.int64)
+        here, begin = LevelRows.from_frontier(frontier), np.zeros(len(frontier.rows) + 1, np.int64)
         if self.level is None:
             place = np.full(len(self.of_graph.begin) - 1, -1, np.int32)
             count_root_links(here, self.of_graph, place, begin)
@@ -102,7 +102,7 @@ class GraphDistance(Steady):
         above, n_links = self.level, len(self.level.links.place)
         moved = np.empty(len(above.frontier.rows), np.int32)
         taken = GraphLinks(begin, np.empty(n_links + 1, np.int32), np.empty(n_links + 1, np.float32))
-        follow_links(here, LevelRows.of(above.frontier), above.links, moved, taken)
+        follow_links(here, LevelRows.from_frontier(above.frontier), above.links, moved, taken)
         links = GraphLinks(begin, taken.place[: begin[-1]], taken.distance[: begin[-1]])
         return replace(self, level=LevelLinks(links, frontier))
 
@@ -119,7 +119,7 @@ class GraphDistance(Steady):
         cuts, longest = Cuts.none(frontier.n_nodes), int(frontier.sizes.max(initial=0))
         first, begin = self.level.first_rows(frontier), self.level.links.begin
         most = int((begin[first + frontier.sizes] - begin[first]).max(initial=0))
-        sums = SumRoom.of(len(values), longest, longest)._replace(places_missing=self.places_missing)
+        sums = SumRoom.allocate(len(values), longest, longest)._replace(places_missing=self.places_missing)
         absent = np.float32(self.absent)
         pattern = np.int64(absent.view(np.int32) & 0x7FFFFFFF)
         lanes, found = np.zeros((longest + 1, CANDIDATE_LANES), np.int32), np.empty(CANDIDATE_LANES, np.int64)
@@ -153,7 +153,7 @@ class LevelRows(NamedTuple):
     tree: Ints
 
     @classmethod
-    def of(cls, frontier: Frontier) -> LevelRows:
+    def from_frontier(cls, frontier: Frontier) -> LevelRows:
         """The nodes of a frontier."""
         return cls(frontier.starts, frontier.rows, frontier.tree)
 
@@ -215,7 +215,7 @@ def follow_links(here: LevelRows, above: LevelRows, links: GraphLinks, moved: In
             filled = follow_child(child, here, parent, above, links, moved, filled, taken)
 
 
-@borrowing
+@no_refcount
 def is_child(node: int, here: LevelRows, parent: int, above: LevelRows) -> bool:
     """Whether the rows of a node are rows of a node above; of a node without rows nobody needs to know."""
     if here.starts[node] == here.starts[node + 1]:
@@ -228,7 +228,7 @@ def is_child(node: int, here: LevelRows, parent: int, above: LevelRows) -> bool:
     return False
 
 
-@borrowing
+@no_refcount
 def follow_rows(node: int, here: LevelRows, parent: int, above: LevelRows, moved: Int32s) -> None:
     """moved[place above] = place here, of the rows of a node."""
     place = above.starts[parent]
@@ -238,7 +238,7 @@ def follow_rows(node: int, here: LevelRows, parent: int, above: LevelRows, moved
         moved[place] = r
 
 
-@borrowing
+@no_refcount
 def follow_child(
     node: int,
     here: LevelRows,
@@ -279,7 +279,7 @@ def links_differ(starts: Ints, first: Ints, links: GraphLinks, differs: NDArray[
 # --- the search --------------------------------------------------------------------------------------------
 
 
-@borrowing
+@no_refcount
 def cut_graph(
     starts: Ints,
     first_rows: Ints,
@@ -307,13 +307,13 @@ def cut_graph(
             cuts.gain[node] = math.ldexp(cuts.gain[node], -int(bits))
 
 
-@borrowing
+@no_refcount
 def bits_of_distance(distances: Float32s, e: int) -> np.int64:
     """The pattern of a distance without its sign: the larger number has the larger one."""
     return np.int64(distances.view(np.int32)[e] & 0x7FFFFFFF)
 
 
-@borrowing
+@no_refcount
 def largest_of_row(i: int, begin: Ints, links: GraphLinks, absent: int) -> tuple[np.int64, np.int64]:
     """The largest pattern of the distances of row i of a node, and the first place where it stands."""
     size = begin.shape[0] - 1
@@ -328,7 +328,7 @@ def largest_of_row(i: int, begin: Ints, links: GraphLinks, absent: int) -> tuple
     return largest, place
 
 
-@borrowing
+@no_refcount
 def guessed_exponent(begin: Ints, links: GraphLinks, absent: int) -> np.int64:
     """The least e with |z_ij| < 2^e in two rows of a node, at least -126: in those that `largest_exponent` reads."""
     size = begin.shape[0] - 1
@@ -339,7 +339,7 @@ def guessed_exponent(begin: Ints, links: GraphLinks, absent: int) -> np.int64:
     return np.int64(largest >> 23) - 126
 
 
-@borrowing
+@no_refcount
 def whole_exponent(begin: Ints, links: GraphLinks, absent: int) -> np.int64:
     """The least e with |z_ij| < 2^e in all rows of a node, at least -126."""
     size, largest = begin.shape[0] - 1, np.int64(0)
@@ -350,7 +350,7 @@ def whole_exponent(begin: Ints, links: GraphLinks, absent: int) -> np.int64:
     return np.int64(largest >> 23) - 126
 
 
-@borrowing
+@no_refcount
 def sum_links(begin: Ints, links: GraphLinks, weights: Int32s, fixed: FixedPoint, room: GraphRoom) -> bool:
     """Fill c_i, r_i and s_i of each row and candidate; False if a distance of the node does not fit."""
     size, start, sums = begin.shape[0] - 1, begin[0], room.sums
@@ -379,7 +379,7 @@ def sum_links(begin: Ints, links: GraphLinks, weights: Int32s, fixed: FixedPoint
     return fits
 
 
-@borrowing
+@no_refcount
 def rank_all(values: Floats, first: int, size: int, sums: SumRoom) -> None:
     """`rank_rows` for a node whose rows stand at their own places; unobserved rows come last, in any order."""
     for k in range(values.shape[0]):
@@ -389,7 +389,7 @@ def rank_all(values: Floats, first: int, size: int, sums: SumRoom) -> None:
             rank[order[e]] = e
 
 
-@borrowing
+@no_refcount
 def sum_candidates(first: int, last: int, begin: Ints, place: Int32s, room: GraphRoom) -> None:
     """c_i = sum of terms over the rows j before i in the order of each candidate first to last - 1; r_i over all.
 
@@ -416,7 +416,7 @@ def sum_candidates(first: int, last: int, begin: Ints, place: Int32s, room: Grap
                 sums.across[k, i] = found[k - first]
 
 
-@borrowing
+@no_refcount
 def add_absent(k: int, weights: Int32s, absent: np.int64, room: GraphRoom) -> None:
     """Add a sum of w_j over the rows j before i in the order of candidate k to c_i, and over all observed to r_i."""
     sums, before = room.sums, np.int64(0)

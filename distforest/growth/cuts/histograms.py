@@ -24,7 +24,7 @@ from distforest.growth.cuts.scan import (
     weigh_node,
 )
 from distforest.growth.cuts.search import Limits, values_on
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.binned import NO_CODE, BinnedSource
 from distforest.sources.source import Floats, Int32s, Ints, Projections
 
@@ -140,7 +140,7 @@ def cut_codes(
             scan_keys(node, k, code_of_bin, order[:size], m, bins, impurity, tallies, rules, cuts)
 
 
-@borrowing
+@no_refcount
 def clear_bins(n_candidates: int, bins: SummedGroups) -> None:
     """Let the bins of some candidates be empty."""
     n = n_candidates * N_CODES
@@ -149,7 +149,7 @@ def clear_bins(n_candidates: int, bins: SummedGroups) -> None:
     sums[:] = 0
 
 
-@borrowing
+@no_refcount
 def add_codes(codes: Codes, rows: Int32s, columns: Int32s, groups: RowGroups, bins: RowGroups) -> None:
     """Add each row to the bins of its codes: that of column columns[k] to bin k * N_CODES + code."""
     places = rows.view(np.uint32)  # see `distforest.jit`
@@ -160,7 +160,7 @@ def add_codes(codes: Codes, rows: Int32s, columns: Int32s, groups: RowGroups, bi
                 add_row(bins, k * N_CODES + np.int64(codes[places[r], columns[k]]), groups, r)
 
 
-@borrowing
+@no_refcount
 def order_bins(bins: RowGroups, first: int, missing: int, order: Ints) -> tuple[int, int]:
     """Fill ``order`` with the bins of a candidate that hold rows, from bin ``first`` on.
 

@@ -23,16 +23,16 @@ from distforest.growth.cuts.blocks import (
     Blocks,
     Where,
     begin_of,
+    block_cells,
     gather,
     in_lines,
-    lay,
     pack_blocks,
 )
 from distforest.growth.cuts.category_orders import rank_by_distances
 from distforest.growth.cuts.criteria import Steady
 from distforest.growth.cuts.ordering import order_values
 from distforest.growth.cuts.scan import GAIN_ROUNDING, Cuts, keep_best, note_missing
-from distforest.jit import borrowing, fetch
+from distforest.jit import fetch, no_refcount
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 DISTANCE_BITS = 26
@@ -74,7 +74,7 @@ class MeanDistance(Steady):
     places_missing: bool = False
 
     @classmethod
-    def of(cls, distances: Float32s, largest: float, places_missing: bool = False) -> MeanDistance:
+    def from_distances(cls, distances: Float32s, largest: float, places_missing: bool = False) -> MeanDistance:
         """The criterion for ``distances``, shape (n_rows, n_rows), with the ``largest`` of their absolute values."""
         return cls(distances, math.frexp(largest)[1], places_missing=places_missing)
 
@@ -117,9 +117,9 @@ class MeanDistance(Steady):
         """The place of each node's block, as kernels take it."""
         if self.packed is None:
             row_start = frontier.rows.astype(np.int64) * self.distances.shape[1]
-            return Where.of(np.asarray(self.distances).reshape(-1), row_start, frontier.rows)
+            return Where.from_cells(np.asarray(self.distances).reshape(-1), row_start, frontier.rows)
         entry = self.entries(frontier)
-        return Where.of(self.packed.cells, self.packed.row_start[entry], self.packed.slot[entry])
+        return Where.from_cells(self.packed.cells, self.packed.row_start[entry], self.packed.slot[entry])
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether two pairs of a node differ in their distance."""
@@ -131,7 +131,7 @@ class MeanDistance(Steady):
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best cut of each node."""
         cuts = Cuts.none(frontier.n_nodes)
-        room = SumRoom.of(len(values), int(frontier.sizes.max(initial=0)), len(self.distances))
+        room = SumRoom.allocate(len(values), int(frontier.sizes.max(initial=0)), len(self.distances))
         room = room._replace(places_missing=self.places_missing)
         where = self.where(frontier)
         cut_distances(frontier.starts, where, frontier.weights, values, min_leaf, self.exponent, room, cuts)
@@ -174,7 +174,7 @@ class SumRoom(NamedTuple):
     places_missing: bool = False
 
     @classmethod
-    def of(cls, n_candidates: int, longest: int, n_rows: int) -> SumRoom:
+    def allocate(cls, n_candidates: int, longest: int, n_rows: int) -> SumRoom:
         """Room for nodes of up to ``longest`` rows of ``n_rows``."""
         order, earlier, across = np.empty((3, n_candidates, longest), np.int64)
         place, itself = np.empty((2, longest), np.int32)
@@ -188,7 +188,7 @@ class SumRoom(NamedTuple):
         return cls(cells[:2], cells[2], gathered, read, *room)
 
 
-@borrowing
+@no_refcount
 def distances_differ(starts: Ints, where: Where, row: Float32s, differs: NDArray[np.bool_]) -> None:
     """differs[f] = whether two observed z_ij of the node differ, self pairs included; mostly the first row shows it."""
     for node in range(starts.shape[0] - 1):
@@ -196,7 +196,7 @@ def distances_differ(starts: Ints, where: Where, row: Float32s, differs: NDArray
         differs[node] = last > first and rows_differ(first, last, 0, last - first, where, row)
 
 
-@borrowing
+@no_refcount
 def rows_differ(first: int, last: int, begin: int, end: int, where: Where, row: Float32s) -> bool:
     """Whether an observed z_ij of the rows begin to end - 1 of a node is not the one of its first row to itself."""
     reference = where.cells[where.row_start[first] + where.slot[first]]
@@ -208,7 +208,7 @@ def rows_differ(first: int, last: int, begin: int, end: int, where: Where, row: 
     return False
 
 
-@borrowing
+@no_refcount
 def cut_distances(
     starts: Ints, where: Where, weights: Int32s, values: Floats, min_leaf: int, exponent: int, room: SumRoom, cuts: Cuts
 ) -> None:
@@ -240,13 +240,13 @@ def cut_distances(
             cuts.gain[node] = math.ldexp(cuts.gain[node], -int(bits))
 
 
-@borrowing
+@no_refcount
 def rank_rows(places: Int32s, weights: Int32s, values: Floats, first: int, room: SumRoom) -> tuple[int, bool]:
-    """Order a node's rows, which begin at ``first``, by the values of each candidate; returns what `lay` returns.
+    """Order a node's rows, which begin at ``first``, by the values of each candidate; returns what `block_cells` returns.
 
     A part of one row of ``values`` lies in one piece, so `order_values` is compiled once for all criteria.
     """
-    length, is_whole = lay(places, weights, room.place, room.share)
+    length, is_whole = block_cells(places, weights, room.place, room.share)
     size = places.shape[0]
     for k in range(values.shape[0]):
         n = order_values(values[k, first : first + size], room.order[k], room.keys, room.spare)
@@ -257,7 +257,7 @@ def rank_rows(places: Int32s, weights: Int32s, values: Floats, first: int, room:
     return length, is_whole
 
 
-@borrowing
+@no_refcount
 def largest_exponent(first: int, last: int, where: Where, n_rows: int, row: Float32s) -> np.int64:
     """The least e with |z_ij| < 2^e in ``n_rows`` of a node's rows, at least -126.
 
@@ -274,7 +274,7 @@ def largest_exponent(first: int, last: int, where: Where, n_rows: int, row: Floa
     return np.int64(largest >> 23) - 126
 
 
-@borrowing
+@no_refcount
 def exponent_of_rows(first: int, last: int, begin: int, end: int, where: Where, row: Float32s) -> np.int64:
     """The least e with |z_ij| < 2^e for all observed z_ij in the rows begin to end - 1 of a node, at least -126."""
     largest, size = np.int32(0), last - first
@@ -287,7 +287,7 @@ def exponent_of_rows(first: int, last: int, begin: int, end: int, where: Where, 
     return np.int64(largest >> 23) - 126
 
 
-@borrowing
+@no_refcount
 def digits(weights: Int32s) -> np.int64:
     """The most bits b <= 26 of a node's integers with 2^b w_i < 2^31 for all weights, and 2^(b+1) (sum w)^2 < 2^63."""
     largest, m = np.int64(0), np.int64(0)
@@ -300,7 +300,7 @@ def digits(weights: Int32s) -> np.int64:
     return most
 
 
-@borrowing
+@no_refcount
 def distance_bits(exponent: int, of_node: int, most: int) -> np.int64:
     """The exponent of a node's scale, which takes 2^of_node, a bound of its distances, to 2^(most-3) ... 2^most.
 
@@ -317,14 +317,14 @@ class FixedPoint(NamedTuple):
     most: np.int64
 
 
-@borrowing
+@no_refcount
 def scale_of(bits: np.int64, most: np.int64) -> FixedPoint:
     """The scale with this exponent, for integers of so many bits; its limit is a float32 number."""
     limit = min(math.ldexp(1.0, int(most - bits)), LARGEST_FLOAT)
     return FixedPoint(np.float32(math.ldexp(1.0, int(bits))), np.float32(limit), most)
 
 
-@borrowing
+@no_refcount
 def sum_short_rows(
     first: int, last: int, where: Where, is_whole: bool, length: int, fixed: FixedPoint, room: SumRoom
 ) -> bool:
@@ -349,7 +349,7 @@ def sum_short_rows(
     return True
 
 
-@borrowing
+@no_refcount
 def sum_long_rows(
     first: int,
     last: int,
@@ -392,7 +392,7 @@ def sum_long_rows(
     return True
 
 
-@borrowing
+@no_refcount
 def take_row(
     i: int, first: int, last: int, where: Where, is_whole: bool, fixed: FixedPoint, room: SumRoom, row: Int32s
 ) -> tuple[np.int64, bool, bool]:
@@ -407,7 +407,7 @@ def take_row(
     return weigh_chunks(cells, fixed, room.share[:length], row)
 
 
-@borrowing
+@no_refcount
 def weigh_chunks(values: Float32s, fixed: FixedPoint, weights: Int32s, row: Int32s) -> tuple[np.int64, bool, bool]:
     """`weigh`; returns the sum, whether sums over chunks fit 32 bits, and whether all values fit.
 
@@ -432,7 +432,7 @@ def weigh_chunks(values: Float32s, fixed: FixedPoint, weights: Int32s, row: Int3
     return total, bool(n_whole > 0 and signs >= 0 and most < 1 << 32), bool(reach >> fixed.most == 0)
 
 
-@borrowing
+@no_refcount
 def weigh(values: Float32s, fixed: FixedPoint, weights: Int32s, row: Int32s) -> tuple[np.int64, np.int32]:
     """row[j] = weights[j] values[j] in fixed point; returns their sum, and the bits of values of positive weight."""
     total, reach = np.int64(0), np.int32(0)
@@ -444,13 +444,13 @@ def weigh(values: Float32s, fixed: FixedPoint, weights: Int32s, row: Int32s) -> 
     return total, reach
 
 
-@borrowing
+@no_refcount
 def in_fixed_point(value: np.float32, fixed: FixedPoint) -> np.int32:
     """rint(value scale), clipped at the limit; a value that reaches it has too many bits, or its weight is 0."""
     return np.int32(np.rint(max(min(value, fixed.limit), -fixed.limit) * fixed.scale))
 
 
-@borrowing
+@no_refcount
 def masked_sums(
     one: Int32s,
     other: Int32s,
@@ -485,7 +485,7 @@ def masked_sums(
     return total, other_total + wide_sum(other[n_whole:], rank[n_whole:], other_limit)
 
 
-@borrowing
+@no_refcount
 def wide_sum(values: Int32s, rank: Int32s, limit: np.int32) -> np.int64:
     """One of the `masked_sums`, in 64 bits, without a branch, so that it is vectorised."""
     total = np.int64(0)
@@ -495,7 +495,7 @@ def wide_sum(values: Int32s, rank: Int32s, limit: np.int32) -> np.int64:
     return total
 
 
-@borrowing
+@no_refcount
 def scan_distances(
     node: int, values: Floats, first: int, weights: Int32s, room: SumRoom, min_leaf: int, cuts: Cuts
 ) -> None:
@@ -505,7 +505,7 @@ def scan_distances(
         scan_candidate(node, (k, k), values[k, first : first + size], weights, room, min_leaf, cuts)
 
 
-@borrowing
+@no_refcount
 def scan_candidate(
     node: int, which: tuple[int, int], values: Floats, weights: Int32s, room: SumRoom, min_leaf: int, cuts: Cuts
 ) -> None:
@@ -516,7 +516,7 @@ def scan_candidate(
         scan_distance_order(node, which, values, weights, room, side, min_leaf, cuts)
 
 
-@borrowing
+@no_refcount
 def scan_distance_order(
     node: int,
     which: tuple[int, int],

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.growth.cuts.scan import GAIN_ROUNDING, NO_CUT
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.source import Floats, Int32s, Ints, Projections, offsets
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def go_to_nearest(
         parted.gain[node] = gain_of_children(node, nodes, n_kept, parted.child, codes, class_weights, counts)
 
 
-@borrowing
+@no_refcount
 def find_nearest(values: Floats, kept: NDArray[np.bool_], child: NDArray[np.int8]) -> None:
     """child[r] = argmax values[c, r] over the c that are kept, the first of equals; `STAYS` if one of these is NaN."""
     for r in range(values.shape[1]):
@@ -105,7 +105,7 @@ def find_nearest(values: Floats, kept: NDArray[np.bool_], child: NDArray[np.int8
         child[r] = nearest
 
 
-@borrowing
+@no_refcount
 def gain_of_children(
     node: int, nodes: Nodes, n_children: int, child: NDArray[np.int8], codes: Int32s, class_weights: Ints, counts: Ints
 ) -> float:

@@ -44,7 +44,7 @@ from distforest.growth.cuts.mean_distance import (
     scale_of,
 )
 from distforest.growth.cuts.scan import GAIN_ROUNDING, Cuts, keep_best, note_missing
-from distforest.jit import borrowing
+from distforest.jit import no_refcount
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 
@@ -55,7 +55,7 @@ class ObservedDistance(MeanDistance):
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best cut of each node."""
         cuts, longest = Cuts.none(frontier.n_nodes), int(frontier.sizes.max(initial=0))
-        room = SumRoom.of(len(values), longest, len(self.distances))._replace(places_missing=self.places_missing)
+        room = SumRoom.allocate(len(values), longest, len(self.distances))._replace(places_missing=self.places_missing)
         earlier, across = np.empty((2, len(values), longest), np.int64)
         both = PairRoom(room, earlier, across, np.empty(longest, np.int64))
         where = self.where(frontier)
@@ -86,7 +86,7 @@ class Side(NamedTuple):
     c: np.int64
 
 
-@borrowing
+@no_refcount
 def cut_observed(
     starts: Ints,
     where: Where,
@@ -120,7 +120,7 @@ def cut_observed(
             cuts.gain[node] = math.ldexp(cuts.gain[node], -int(bits))
 
 
-@borrowing
+@no_refcount
 def sum_observed_rows(
     first: int, last: int, where: Where, is_whole: bool, length: int, fixed: FixedPoint, room: PairRoom
 ) -> None:
@@ -146,7 +146,7 @@ def sum_observed_rows(
                 sums.across[k, i], room.across[k, i] = sums_below(distances, pairs, rank, n)
 
 
-@borrowing
+@no_refcount
 def observe(
     values: Float32s, fixed: FixedPoint, weights: Int32s, distances: Int32s, pairs: Int32s
 ) -> tuple[np.int64, np.int64]:
@@ -162,7 +162,7 @@ def observe(
     return total, n_pairs
 
 
-@borrowing
+@no_refcount
 def sums_below(distances: Int32s, pairs: Int32s, rank: Int32s, limit: np.int32) -> tuple[np.int64, np.int64]:
     """The sums of distances[j] and of pairs[j] over the j with rank[j] < limit, without a branch."""
     total, n_pairs = np.int64(0), np.int32(0)  # all weights of a node fit 32 bits together
@@ -173,21 +173,21 @@ def sums_below(distances: Int32s, pairs: Int32s, rank: Int32s, limit: np.int32) 
     return total, np.int64(n_pairs)
 
 
-@borrowing
+@no_refcount
 def inside(side: Side, mean: float) -> float:
     """Compute m I(T) = (d + a + u g) / m, for the sums of T and a mean g."""
     unobserved = side.m * side.m - side.q - side.c
     return (side.d + side.a + unobserved * mean) / side.m
 
 
-@borrowing
+@no_refcount
 def rest_of(whole: Side, left: Side, moved: np.int64, n_moved: np.int64) -> Side:
     """The sums of the rows that are not in ``left``, whose pairs with all rows sum to ``moved`` and ``n_moved``."""
     a, c = whole.a - 2 * moved + left.a, whole.c - 2 * n_moved + left.c
     return Side(whole.m - left.m, whole.q - left.q, whole.d - left.d, a, c)
 
 
-@borrowing
+@no_refcount
 def scan_observed_order(
     node: int, k: int, values: Floats, weights: Int32s, room: PairRoom, missing: int, min_leaf: int, cuts: Cuts
 ) -> None:

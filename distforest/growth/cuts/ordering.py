@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.source import Floats, Ints
 
 _SIGN, _NONE, _ONE = np.uint64(1 << 63), np.uint64(0), np.uint64(1)
@@ -22,13 +22,13 @@ class OrderRoom(NamedTuple):
     spare: NDArray[np.uint64]
 
     @classmethod
-    def of(cls, longest: int) -> OrderRoom:
+    def allocate(cls, longest: int) -> OrderRoom:
         """Allocate room for at most ``longest`` values."""
         keys, spare = np.empty((2, longest), np.uint64)
         return cls(np.empty(longest, np.int64), keys, spare)
 
 
-@borrowing
+@no_refcount
 def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: NDArray[np.uint64]) -> int:
     """Fill order[:n] with the places of the n observed values in ascending order, equal values by place; returns n.
 
@@ -63,7 +63,7 @@ def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: N
     return int(n)
 
 
-@borrowing
+@no_refcount
 def _ascending(bits: np.uint64) -> np.uint64:
     """The bits of a float64, mapped so that unsigned order is numeric order; -0.0 is 0.0.
 
@@ -74,7 +74,7 @@ def _ascending(bits: np.uint64) -> np.uint64:
     return ~bits + _ONE if bits & _SIGN else bits | _SIGN
 
 
-@borrowing
+@no_refcount
 def _sort(keys: NDArray[np.uint64], spare: NDArray[np.uint64], n: int, vary: np.uint64) -> None:
     """Sort keys[:n] by the bits from the lowest to the highest one set in ``vary``, stable; those above are equal.
 
@@ -86,7 +86,7 @@ def _sort(keys: NDArray[np.uint64], spare: NDArray[np.uint64], n: int, vary: np.
         _radix(keys, spare, n, vary)
 
 
-@borrowing
+@no_refcount
 def _insert(keys: NDArray[np.uint64], n: int) -> None:
     """Sort keys[:n] by insertion."""
     for e in range(1, n):

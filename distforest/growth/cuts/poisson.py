@@ -34,7 +34,7 @@ class Poisson(Variance):
     """Targets, whose cuts are judged by their Poisson deviance; the fields are those of `Variance`."""
 
     @classmethod
-    def of_counts(cls, targets: Floats, heaviest: int | None = None) -> Self:
+    def from_counts(cls, targets: Floats, heaviest: int | None = None) -> Self:
         """Convert targets, shape (n_rows, 1), to integers whose sums fit 63 bits.
 
         Raises
@@ -64,12 +64,12 @@ class Poisson(Variance):
         return PoissonDeviance(self.n_dimensions)
 
 
-@may_gain.of(PoissonDeviance)
+@may_gain.register(PoissonDeviance)
 def _(impurity: PoissonDeviance, most: float, least: float, sides: Sides, left: Ints, right: Ints) -> bool:  # noqa: ARG001
     return True
 
 
-@gain_of.of(PoissonDeviance)
+@gain_of.register(PoissonDeviance)
 def _(impurity: PoissonDeviance, most: float, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
     whole = left[0] + right[0]
     mean = whole / (sides.n_left + sides.n_right)

@@ -9,7 +9,7 @@ import numpy as np
 
 from distforest.forest.frontier import Frontier
 from distforest.growth.cuts.category_search import RanksCategories
-from distforest.growth.cuts.criteria import Criterion, JudgesInTurn, Steady, Turn
+from distforest.growth.cuts.criteria import Criterion, ScoresInTurn, Steady, Turn
 from distforest.growth.cuts.fences import FIRST, LAST, find_fences
 from distforest.growth.cuts.scan import NO_CUT, Cuts
 from distforest.growth.rng import Keys, mix, unit
@@ -27,7 +27,7 @@ FIRST_SHARE = 1 << 33
 FIRST_CHOICE = 1 << 36
 """Added, with the attempt, to a node's stream, to get the stream that chooses rows."""
 
-JUDGED_ROWS = 256
+SCORED_ROWS = 256
 """Most rows on which the cuts of a node are judged: cuts at random places are not better if more rows judge them."""
 
 
@@ -42,13 +42,13 @@ class Places:
     turn: Turn | None = None  # the candidates whose values are given; None: all of them
 
     def some_rows(self, frontier: Frontier) -> Frontier:
-        """The same nodes with at most `JUDGED_ROWS` of their rows, drawn without replacement, in their order.
+        """The same nodes with at most `SCORED_ROWS` of their rows, drawn without replacement, in their order.
 
         A node that draws again has found no cut on some of its rows, so all of its rows judge then.
         """
-        if self.attempt > 0 or frontier.sizes.max(initial=0) <= JUDGED_ROWS:
+        if self.attempt > 0 or frontier.sizes.max(initial=0) <= SCORED_ROWS:
             return frontier
-        starts = offsets(np.minimum(frontier.sizes, JUDGED_ROWS))
+        starts = offsets(np.minimum(frontier.sizes, SCORED_ROWS))
         chosen = np.empty(starts[-1], np.int64)
         choose_rows(frontier.starts, self.keys, self.attempt, starts, chosen)
         return Frontier(frontier.tree, frontier.node, starts, frontier.rows[chosen], frontier.weights[chosen])
@@ -101,7 +101,7 @@ def draw_cuts(first: Floats, last: Floats, keys: Keys, drawn: int, thresholds: F
             thresholds[k, node] = low if place >= high else place  # rounding must not send the right side left
 
 
-def judge_of_sides(criterion: Criterion) -> Criterion:
+def side_criterion(criterion: Criterion) -> Criterion:
     """The criterion that judges the sides of cuts, whether these are at random or not."""
     return criterion.criterion if isinstance(criterion, AtRandom) else criterion
 
@@ -164,11 +164,13 @@ class AtRandom(_OfSides):
         chosen = thresholds[cuts.candidate.clip(0), np.arange(frontier.n_nodes)]
         return cuts._replace(threshold=np.where(cuts.candidate >= 0, chosen, 0.0))
 
-    def judge(self, frontier: Frontier, values: Floats, min_leaf: int, turn: Turn, found: Cuts | None) -> Cuts:
+    def score_candidates(
+        self, frontier: Frontier, values: Floats, min_leaf: int, turn: Turn, found: Cuts | None
+    ) -> Cuts:
         """The best cut of each node after the candidates of a turn."""
-        assert isinstance(self.criterion, JudgesInTurn)  # noqa: S101  (`distforest.growth.passes` has asked)
+        assert isinstance(self.criterion, ScoresInTurn)  # noqa: S101  (`distforest.growth.passes` has asked)
         thresholds, sides = self._parted(frontier, values, turn)
-        cuts: Cuts = self.criterion.judge(frontier, sides, min_leaf, turn, found)
+        cuts: Cuts = self.criterion.score_candidates(frontier, sides, min_leaf, turn, found)
         gain, threshold = (NO_CUT, 0.0) if found is None else (found.gain, found.threshold)
         chosen = thresholds[(cuts.candidate - turn.first).clip(0), np.arange(frontier.n_nodes)]
         return cuts._replace(threshold=np.where(cuts.gain > gain, chosen, threshold))

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from distforest.forest.frontier import LEFT, RIGHT, STAY, Nodes, longest_of
 from distforest.forest.missing import ALL_OBSERVED
 from distforest.growth.cuts.ordering import order_values
-from distforest.jit import borrowing, dispatched, dispatched_maker, inlined, kernel
+from distforest.jit import dispatched, dispatched_maker, inlined, kernel, no_refcount
 from distforest.sources.source import Floats, Int32s, Ints
 
 
@@ -73,7 +73,7 @@ class Cuts(NamedTuple):
         return cls(np.full(n_nodes, -1, np.int32), np.zeros(n_nodes), np.full(n_nodes, NO_CUT), sides)
 
 
-@borrowing
+@no_refcount
 def keep_best(node: int, candidate: int, below: float, above: float, gain: float, cuts: Cuts) -> None:
     """Let the cut between the values ``below`` < ``above`` be the node's cut if its gain is the largest so far.
 
@@ -89,7 +89,7 @@ def keep_best(node: int, candidate: int, below: float, above: float, gain: float
         cuts.threshold[node] = ALL_OBSERVED
 
 
-@borrowing
+@no_refcount
 def note_missing(node: int, before: float, side: int, cuts: Cuts) -> None:
     """Note where a node's cut has its missing rows, if a scan has raised its gain from ``before``."""
     if cuts.gain[node] > before:
@@ -206,13 +206,13 @@ def move_left(groups: RowGroups, place: int | np.int64, left: Ints, right: Ints,
     raise NotImplementedError
 
 
-@add_group.of(ClassGroups)
+@add_group.register(ClassGroups)
 def _(groups: ClassGroups, place: int | np.int64, sums: Ints) -> np.int64:
     sums[groups.codes[place]] += groups.masses[place]
     return np.int64(groups.weights[place])
 
 
-@move_left.of(ClassGroups)
+@move_left.register(ClassGroups)
 def _(groups: ClassGroups, place: int | np.int64, left: Ints, right: Ints, sides: Sides) -> Sides:
     c, w, n = groups.codes[place], np.int64(groups.masses[place]), np.int64(groups.weights[place])
     squares_left = sides.squares_left + w * (2 * left[c] + w)
@@ -222,14 +222,14 @@ def _(groups: ClassGroups, place: int | np.int64, left: Ints, right: Ints, sides
     return Sides(sides.n_left + n, sides.n_right - n, sides.m_left + w, squares_left, sides.m_right - w, squares_right)
 
 
-@add_group.of(ClassSums)
+@add_group.register(ClassSums)
 def _(groups: ClassSums, place: int | np.int64, sums: Ints) -> np.int64:
     for c in range(sums.shape[0]):
         sums[c] += groups.sums[place, c]
     return np.int64(groups.weights[place])
 
 
-@move_left.of(ClassSums)
+@move_left.register(ClassSums)
 def _(groups: ClassSums, place: int | np.int64, left: Ints, right: Ints, sides: Sides) -> Sides:
     n = np.int64(groups.weights[place])
     squares_left, squares_right = sides.squares_left, sides.squares_right
@@ -242,8 +242,8 @@ def _(groups: ClassSums, place: int | np.int64, left: Ints, right: Ints, sides: 
     return Sides(sides.n_left + n, sides.n_right - n, sides.m_left + n, squares_left, sides.m_right - n, squares_right)
 
 
-@sides_of.of(ClassGroups)
-@sides_of.of(ClassSums)
+@sides_of.register(ClassGroups)
+@sides_of.register(ClassSums)
 def _(groups: ClassGroups | ClassSums, n_left: np.int64, n_right: np.int64, left: Ints, right: Ints) -> Sides:  # noqa: ARG001
     m_left, m_right, squares_left, squares_right = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for c in range(left.shape[0]):
@@ -254,14 +254,14 @@ def _(groups: ClassGroups | ClassSums, n_left: np.int64, n_right: np.int64, left
     return Sides(n_left, n_right, m_left, squares_left, m_right, squares_right)
 
 
-@add_group.of(VectorSums)
+@add_group.register(VectorSums)
 def _(groups: VectorSums, place: int | np.int64, sums: Ints) -> np.int64:
     for q in range(sums.shape[0]):
         sums[q] += groups.sums[place, q]
     return np.int64(groups.weights[place])
 
 
-@move_left.of(VectorSums)
+@move_left.register(VectorSums)
 def _(groups: VectorSums, place: int | np.int64, left: Ints, right: Ints, sides: Sides) -> Sides:
     n = np.int64(groups.weights[place])
     for q in range(left.shape[0]):
@@ -270,7 +270,7 @@ def _(groups: VectorSums, place: int | np.int64, left: Ints, right: Ints, sides:
     return Sides(sides.n_left + n, sides.n_right - n, np.int64(0), np.int64(0), np.int64(0), np.int64(0))
 
 
-@sides_of.of(VectorSums)
+@sides_of.register(VectorSums)
 def _(groups: VectorSums, n_left: np.int64, n_right: np.int64, left: Ints, right: Ints) -> Sides:  # noqa: ARG001
     return Sides(n_left, n_right, np.int64(0), np.int64(0), np.int64(0), np.int64(0))
 
@@ -280,14 +280,14 @@ def take_group(groups: RowGroups, place: int | np.int64, to: RowGroups, at: int 
     """Copy a group to place ``at`` of other ones, and take it from the sums of a tally."""
 
 
-@take_group.of(ClassGroups)
+@take_group.register(ClassGroups)
 def _(groups: ClassGroups, place: int | np.int64, to: ClassGroups, at: int | np.int64, sums: Ints) -> None:
     c, w = groups.codes[place], groups.masses[place]
     to.weights[at], to.masses[at], to.codes[at] = groups.weights[place], w, c
     sums[c] -= w
 
 
-@take_group.of(VectorSums)
+@take_group.register(VectorSums)
 def _(groups: VectorSums, place: int | np.int64, to: VectorSums, at: int | np.int64, sums: Ints) -> None:
     to.weights[at] = groups.weights[place]
     for q in range(sums.shape[0]):
@@ -301,7 +301,7 @@ def write_groups(groups: RowGroups, place: int | np.int64, weight: int, sums: In
     raise NotImplementedError
 
 
-@write_groups.of(ClassGroups)
+@write_groups.register(ClassGroups)
 def _(groups: ClassGroups, place: int | np.int64, weight: int, sums: Ints) -> int:  # noqa: ARG001
     n = 0
     for c in range(sums.shape[0]):
@@ -311,7 +311,7 @@ def _(groups: ClassGroups, place: int | np.int64, weight: int, sums: Ints) -> in
     return n
 
 
-@write_groups.of(VectorSums)
+@write_groups.register(VectorSums)
 def _(groups: VectorSums, place: int | np.int64, weight: int, sums: Ints) -> int:
     groups.weights[place] = weight
     for q in range(sums.shape[0]):
@@ -324,13 +324,13 @@ def add_row(bins: RowGroups, place: int | np.int64, groups: RowGroups, r: int) -
     """Add group r of ``groups``, a row, to a bin."""
 
 
-@add_row.of(ClassSums)
+@add_row.register(ClassSums)
 def _(bins: ClassSums, place: int | np.int64, groups: ClassGroups, r: int) -> None:
     bins.weights[place] += groups.weights[r]
     bins.sums[place, groups.codes[r]] += groups.weights[r]
 
 
-@add_row.of(VectorSums)
+@add_row.register(VectorSums)
 def _(bins: VectorSums, place: int | np.int64, groups: VectorSums, r: int) -> None:
     bins.weights[place] += groups.weights[r]
     for q in range(bins.sums.shape[1]):
@@ -342,8 +342,8 @@ def clear_group(bins: RowGroups, place: int | np.int64) -> None:
     """Let a bin be empty."""
 
 
-@clear_group.of(ClassSums)
-@clear_group.of(VectorSums)
+@clear_group.register(ClassSums)
+@clear_group.register(VectorSums)
 def _(bins: ClassSums | VectorSums, place: int | np.int64) -> None:
     bins.weights[place] = 0
     for c in range(bins.sums.shape[1]):
@@ -501,7 +501,7 @@ def scan_keys(
         scan(node, candidate, keys, order[:n], groups, impurity, tallies, min_leaf, side, cuts)
 
 
-@borrowing
+@no_refcount
 def weigh_node(
     impurity: Impurity,
     rows: Int32s,

@@ -24,7 +24,7 @@ from distforest.growth.cuts.scan import (
     write_groups,
 )
 from distforest.growth.cuts.search import Limits, values_on
-from distforest.jit import borrowing, inlined, kernel
+from distforest.jit import inlined, kernel, no_refcount
 from distforest.sources.source import Floats, Int32s, Ints, Projections
 from distforest.sources.sparse_features import (
     BothWays,
@@ -81,7 +81,7 @@ def sums_for(longest: int, n_zeros: int) -> Sums:
     return Sums(np.empty(most), place, total, is_met, np.empty(most, np.int64), keys, spare)
 
 
-@borrowing
+@no_refcount
 def add_terms(found: Gathered, begin: int, end: int, weights: Floats, sums: Sums) -> int:
     """Fill value and place with the sums over e of weights[e] * X[row, columns[e]] that are not 0; return how many."""
     m = 0
@@ -140,13 +140,13 @@ def cut_sums(
             m = add_terms(found, own[0], own[1], terms[begin:end], sums)
             if m == 0:
                 continue
-            n = m + lay_groups(m, last - first, of_rows, of_sums, sums, tallies)
+            n = m + write_groups_of(m, last - first, of_rows, of_sums, sums, tallies)
             order_sums(m, n, sums)
             scan_keys(node, k, sums.value, sums.order[:n], n, of_sums, impurity, tallies, rules, cuts)
 
 
 @inlined
-def lay_groups(m: int, n_rows: int, of_rows: RowGroups, of_sums: RowGroups, sums: Sums, tallies: Tallies) -> int:
+def write_groups_of(m: int, n_rows: int, of_rows: RowGroups, of_sums: RowGroups, sums: Sums, tallies: Tallies) -> int:
     """Copy the groups of the m rows of ``sums``, and write those of all others behind them; returns their number."""
     whole, others, weight = tallies.sums[ALL_ROWS], tallies.sums[ON_LEFT], tallies.weights[ALL_ROWS]
     for q in range(whole.shape[0]):
@@ -157,7 +157,7 @@ def lay_groups(m: int, n_rows: int, of_rows: RowGroups, of_sums: RowGroups, sums
     return 0 if m == n_rows else write_groups(of_sums, m, weight, others)
 
 
-@borrowing
+@no_refcount
 def order_sums(m: int, n: int, sums: Sums) -> None:
     """Order the m values of a node, and among them the groups from m to n - 1, whose values are 0."""
     for zero in range(m, n):

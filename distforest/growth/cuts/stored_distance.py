@@ -40,7 +40,7 @@ from distforest.growth.cuts.mean_distance import (
     sum_long_rows,
 )
 from distforest.growth.cuts.scan import Cuts
-from distforest.jit import borrowing
+from distforest.jit import no_refcount
 from distforest.sources.arrays import release_pages
 from distforest.sources.mapped_rows import spans
 
@@ -140,7 +140,7 @@ class DistanceSums:
         """No sums yet; the rows are ordered by each candidate, and the scale is guessed."""
         first, last = int(frontier.starts[place]), int(frontier.starts[place + 1])
         rows, weights = frontier.rows[first:last], frontier.weights[first:last]
-        room = SumRoom.of(len(values), last - first, len(criterion.distances))
+        room = SumRoom.allocate(len(values), last - first, len(criterion.distances))
         room = room._replace(places_missing=criterion.places_missing)
         length, is_whole = rank_rows(where.slot[first:last], weights, values, first, room)
         most = int(digits(weights))
@@ -188,7 +188,7 @@ class StoredDistance(Steady):
     unit: float = 1.0
 
     @classmethod
-    def of(cls, criterion: MeanDistance, budget: int, block_rows: int) -> StoredDistance:
+    def from_criterion(cls, criterion: MeanDistance, budget: int, block_rows: int) -> StoredDistance:
         """The cuts of ``criterion``, whose matrix is read ``block_rows`` rows at a time."""
         return cls(DistancePasses(criterion, block_rows), budget)
 
@@ -272,7 +272,7 @@ def _bytes_held(pack: MeanDistance) -> int:
     return 0 if pack.packed is None else pack.packed.cells.nbytes
 
 
-@borrowing
+@no_refcount
 def sum_span(
     first: int,
     last: int,

@@ -3,7 +3,7 @@
 Let m_s = c_s n_s for the classes s = 0, 1, with costs c_s and counts n_s, and P(S) = 2 m_0 m_1. A cut of S into L and R
 gains ``P(S)/m - P(L)/m_L - P(R)/m_R``: with costs of 1 the Gini gain of `distforest.growth.cuts.criteria`. With the
 costs n / (2 n_s) of a TreeRank cell its two classes weigh the same, and m_0 - m_1 of a part C is, but for a constant,
-Lambda(C) (Clemencon, Vogel, section 3.1; see `distforest.growth.pairs.tree_rank`).
+Lambda(C) (Clemencon, Vogel, section 3.1; see `distforest.growth.pairs.ranking_trees`).
 
 Counts are integers, so a cut does not depend on the order of the rows. Missing values are tried on either side, and
 ties are broken, as in `distforest.growth.cuts.scan`, which finds the cuts.
@@ -36,7 +36,7 @@ from distforest.growth.cuts.scan import (
     rows_as_groups,
     sides_of,
 )
-from distforest.jit import borrowing, dispatched
+from distforest.jit import dispatched, no_refcount
 from distforest.sources.source import Floats, Int32s, Ints
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def even_costs(counts: Ints) -> Floats:
     return costs
 
 
-@borrowing
+@no_refcount
 def count_classes(nodes: Nodes, codes: Codes, counts: Ints) -> None:
     """counts[f, s] = sum of the weights of the rows of node f whose class is s."""
     starts, rows, weights = nodes
@@ -151,7 +151,7 @@ def with_costs(impurity: CostedImpurity, costs: Floats) -> CostedImpurity:
     raise NotImplementedError
 
 
-@borrowing
+@no_refcount
 def tally_node(impurity: CostedImpurity, counts: Ints, costs: Floats, tallies: Tallies) -> CostedImpurity:
     """Tally all rows of a node, whose classes are counted; returns its impurity.
 
@@ -162,7 +162,7 @@ def tally_node(impurity: CostedImpurity, counts: Ints, costs: Floats, tallies: T
     return with_costs(impurity, costs)
 
 
-@borrowing
+@no_refcount
 def most_of_node(of_node: OpenNode) -> float:
     """The most that a cut of a node can gain."""
     whole, none = of_node.tallies.sums[ALL_ROWS], np.int64(0)
@@ -170,7 +170,7 @@ def most_of_node(of_node: OpenNode) -> float:
     return largest_gain(of_node.impurity, sides, whole, whole)
 
 
-@borrowing
+@no_refcount
 def fill_missing(sums: Int32s, order: Ints, missing: int, tallies: Tallies) -> None:
     """sums[missing, s] = what is left of all rows of a node when the groups of ``order`` are taken away."""
     of_0, of_1 = tallies.sums[ALL_ROWS, 0], tallies.sums[ALL_ROWS, 1]
@@ -183,7 +183,7 @@ def fill_missing(sums: Int32s, order: Ints, missing: int, tallies: Tallies) -> N
 # --- what the scan asks ---------------------------------------------------------------------------------------
 
 
-@add_group.of(TwoSums)
+@add_group.register(TwoSums)
 def _(groups: TwoSums, place: int | np.int64, sums: Ints) -> np.int64:
     of_0, of_1 = np.int64(groups.sums[place, 0]), np.int64(groups.sums[place, 1])
     sums[0] += of_0
@@ -191,41 +191,41 @@ def _(groups: TwoSums, place: int | np.int64, sums: Ints) -> np.int64:
     return of_0 + of_1
 
 
-@move_left.of(TwoSums)
+@move_left.register(TwoSums)
 def _(groups: TwoSums, place: int | np.int64, left: Ints, right: Ints, sides: Sides) -> Sides:  # noqa: ARG001
     m, none = np.int64(groups.sums[place, 1]), np.int64(0)
     n = np.int64(groups.sums[place, 0]) + m
     return Sides(sides.n_left + n, sides.n_right - n, sides.m_left + m, none, sides.m_right - m, none)
 
 
-@sides_of.of(TwoSums)
+@sides_of.register(TwoSums)
 def _(groups: TwoSums, n_left: np.int64, n_right: np.int64, left: Ints, right: Ints) -> Sides:  # noqa: ARG001
     return Sides(n_left, n_right, left[1], np.int64(0), right[1], np.int64(0))
 
 
-@with_costs.of(CostedGini)
+@with_costs.register(CostedGini)
 def _(impurity: CostedGini, costs: Floats) -> CostedGini:
     return CostedGini(impurity.n_sums, (costs[0], costs[1]))
 
 
-@with_costs.of(CostedEntropy)
+@with_costs.register(CostedEntropy)
 def _(impurity: CostedEntropy, costs: Floats) -> CostedEntropy:
     return CostedEntropy(impurity.n_sums, (costs[0], costs[1]))
 
 
-@largest_gain.of(CostedGini)
+@largest_gain.register(CostedGini)
 def _(impurity: CostedGini, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
     of_1 = sides.m_left + sides.m_right
     m_0, m_1 = impurity.costs[0] * (sides.n_left + sides.n_right - of_1), impurity.costs[1] * of_1
     return 2.0 * m_0 * m_1 / (m_0 + m_1)
 
 
-@may_gain.of(CostedGini)
+@may_gain.register(CostedGini)
 def _(impurity: CostedGini, most: float, least: float, sides: Sides, left: Ints, right: Ints) -> bool:  # noqa: ARG001
     return True
 
 
-@gain_of.of(CostedGini)
+@gain_of.register(CostedGini)
 def _(impurity: CostedGini, most: float, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
     """With one division, not two."""
     left_0, left_1 = impurity.costs[0] * (sides.n_left - sides.m_left), impurity.costs[1] * sides.m_left
@@ -236,12 +236,12 @@ def _(impurity: CostedGini, most: float, sides: Sides, left: Ints, right: Ints) 
     return gain if gain > GAIN_ROUNDING * (most + inside) else 0.0
 
 
-@groups_for.of(CostedGini)
+@groups_for.register(CostedGini)
 def _(impurity: CostedGini, n: int) -> TwoSums:  # noqa: ARG001
     return TwoSums(np.zeros((n, 2), np.int32))
 
 
-@rows_as_groups.of(CostedGini)
+@rows_as_groups.register(CostedGini)
 def _(impurity: CostedGini, rows: Int32s, weights: Int32s, truth: Codes, groups: TwoSums) -> None:  # noqa: ARG001
     for r in range(rows.shape[0]):
         groups.sums[r, 0], groups.sums[r, 1] = 0, 0
@@ -252,19 +252,19 @@ for function in (groups_for, rows_as_groups, may_gain):
     function.share(CostedGini, CostedEntropy)
 
 
-@borrowing
+@no_refcount
 def disorder(m_0: float, m_1: float) -> float:
     """M H of two masses."""
     return -rel_entr(m_0, m_0 + m_1) - rel_entr(m_1, m_0 + m_1)
 
 
-@largest_gain.of(CostedEntropy)
+@largest_gain.register(CostedEntropy)
 def _(impurity: CostedEntropy, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
     of_1 = sides.m_left + sides.m_right
     return disorder(impurity.costs[0] * (sides.n_left + sides.n_right - of_1), impurity.costs[1] * of_1)
 
 
-@gain_of.of(CostedEntropy)
+@gain_of.register(CostedEntropy)
 def _(impurity: CostedEntropy, most: float, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
     left_0, left_1 = impurity.costs[0] * (sides.n_left - sides.m_left), impurity.costs[1] * sides.m_left
     right_0, right_1 = impurity.costs[0] * (sides.n_right - sides.m_right), impurity.costs[1] * sides.m_right

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.growth.cuts.ordering import order_values
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.source import Floats, Int32s, Ints
 
 COUNTED_BINS = 512
@@ -114,7 +114,7 @@ def room_for(longest: int) -> BinRoom:
     )
 
 
-@borrowing
+@no_refcount
 def cut_two_means(
     starts: Ints,
     node: int,
@@ -156,7 +156,7 @@ def cut_two_means(
             rival = max(rival, cuts.scores[k, node])
 
 
-@borrowing
+@no_refcount
 def search_open(
     values: Floats, weights: Floats, min_leaf: int, line: Line, least: float, slack: float, room: BinRoom
 ) -> tuple[float, float]:
@@ -168,25 +168,25 @@ def search_open(
     return scan_bins(line, min_leaf, slack, room.order[:n_open], room)
 
 
-@borrowing
+@no_refcount
 def bin_of(x: float, lowest: float, scale: float) -> np.uint32:
     """The bin of a value; unsigned, so that Numba need not check for a negative index."""
     return np.uint32((x - lowest) * scale)
 
 
-@borrowing
+@no_refcount
 def less(x: float, y: float) -> float:
     """The lesser value, y if one is NaN; it compiles to one instruction, unlike Numba's ``min``."""
     return x if x < y else y  # noqa: FURB136
 
 
-@borrowing
+@no_refcount
 def more(x: float, y: float) -> float:
     """The greater value, y if one is NaN."""
     return x if x > y else y  # noqa: FURB136
 
 
-@borrowing
+@no_refcount
 def cell_line(values: Floats, weights: Floats, n: float) -> Line:
     """The `Line` of some values; its scale is 0 where they cannot be put into bins.
 
@@ -215,7 +215,7 @@ def cell_line(values: Floats, weights: Floats, n: float) -> Line:
     return Line(n, lowest, highest, origin, total / n, n_bins, scale)
 
 
-@borrowing
+@no_refcount
 def fill_bins(values: Floats, weights: Floats, line: Line, bins: Floats) -> float:
     """The sums of w and of w z in each bin; returns the sum of w z^2."""
     for b in range(line.n_bins):
@@ -232,7 +232,7 @@ def fill_bins(values: Floats, weights: Floats, line: Line, bins: Floats) -> floa
     return square
 
 
-@borrowing
+@no_refcount
 def add_up_bins(line: Line, min_leaf: int, bins: Floats) -> float:
     """Replace the sums of each bin by those of all before it; returns the largest g / n of the cuts between bins."""
     a, s, n = 0.0, 0.0, line.n
@@ -248,7 +248,7 @@ def add_up_bins(line: Line, min_leaf: int, bins: Floats) -> float:
     return best / over
 
 
-@borrowing
+@no_refcount
 def open_bins(line: Line, least: float, bins: Floats) -> bool:
     """Open the bins in which g / n may reach ``least``, by a quick bound: S >= min(S_first, S_last) - c width / 4.
 
@@ -265,7 +265,7 @@ def open_bins(line: Line, least: float, bins: Floats) -> bool:
     return any_open
 
 
-@borrowing
+@no_refcount
 def close_bins(line: Line, least: float, bins: Floats) -> bool:
     """Close the bins in which g / n stays below ``least`` at both ends and where the lines meet.
 
@@ -289,7 +289,7 @@ def close_bins(line: Line, least: float, bins: Floats) -> bool:
     return any_open
 
 
-@borrowing
+@no_refcount
 def fetch_open(values: Floats, weights: Floats, line: Line, room: BinRoom) -> int:
     """Copy the values in open bins and their weights into ``room``; returns how many.
 
@@ -312,7 +312,7 @@ def fetch_open(values: Floats, weights: Floats, line: Line, room: BinRoom) -> in
     return n_open
 
 
-@borrowing
+@no_refcount
 def scan_bins(line: Line, min_leaf: int, slack: float, order: Ints, room: BinRoom) -> tuple[float, float]:
     """Threshold and gain of the best cut between two distinct neighbouring values in open bins."""
     threshold, best, n = np.nan, -np.inf, line.n

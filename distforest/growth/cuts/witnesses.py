@@ -15,9 +15,9 @@ from distforest.forest.frontier import Nodes, longest_of
 from distforest.growth.cuts.companions import BLUR, CategoryNumbers, derive_keys, number_at
 from distforest.growth.cuts.fences import MARGIN, fences_of
 from distforest.growth.cuts.two_means import CandidateCuts
-from distforest.growth.draws.columns import ColumnWeights, draw_columns
+from distforest.growth.draws.column_draws import ColumnWeights, draw_columns
 from distforest.growth.rng import Keys
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.source import Float32s, Floats, Int32s
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def fence_in(witness: Floats, weights: Int32s, some: Floats) -> float:
     return total / n if n else np.nan
 
 
-@borrowing
+@no_refcount
 def _explained(witness: Floats, weights: Int32s, mean: float, values: Floats, threshold: float, blur: float) -> float:
     """N log(SS_0 / max(SS_1 + SS_2, floor)) of a witness, over the rows where it and the value are not NaN.
 

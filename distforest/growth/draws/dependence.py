@@ -36,7 +36,7 @@ import scipy
 
 from distforest.growth.cuts.ordering import order_values
 from distforest.growth.rng import shuffle, stream
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.arrays import ArraySource, map_of
 from distforest.sources.mapped_rows import SAMPLED_AT_ONCE, MappedRows
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
@@ -82,7 +82,7 @@ class Screen:
     weights: Floats  # how likely each feature should be drawn, shape (n_features,); their sum is 1
 
     @classmethod
-    def of(cls, largest: Floats, n_rows: int) -> Screen:
+    def from_dependence(cls, largest: Floats, n_rows: int) -> Screen:
         """The screen for the largest G of each feature, shape (n_features,), from ``n_rows`` rows.
 
         Let q be the share of significant features. A feature that is not significant has the weight 1. One that is
@@ -92,9 +92,9 @@ class Screen:
 
         Examples
         --------
-        >>> Screen.of(np.array([3000.0, 3000.0, 40.0, 40.0]), n_rows=1000).weights
+        >>> Screen.from_dependence(np.array([3000.0, 3000.0, 40.0, 40.0]), n_rows=1000).weights
         array([0.375, 0.375, 0.125, 0.125])
-        >>> Screen.of(np.array([88.0, 88.0, 40.0, 40.0]), n_rows=1000).weights.round(3)
+        >>> Screen.from_dependence(np.array([88.0, 88.0, 40.0, 40.0]), n_rows=1000).weights.round(3)
         array([0.352, 0.352, 0.148, 0.148])
         """
         by_chance = false_pairs(largest, n_rows)
@@ -159,7 +159,7 @@ def ranks(
             matrix[:, column] = by_frequency(matrix[:, column])
     places = columns
     if map_of(matrix) is not None:
-        matrix = ArraySource.of(MappedRows(matrix, False, SAMPLED_AT_ONCE).columns_of(rows, columns)).values
+        matrix = ArraySource.from_values(MappedRows(matrix, False, SAMPLED_AT_ONCE).columns_of(rows, columns)).values
         rows, places = np.arange(len(rows), dtype=np.int32), np.arange(len(columns), dtype=np.int32)
     rank_columns(matrix, rows, places, columns, seed, rank)
     return rank
@@ -262,7 +262,7 @@ def compare(
             of_others[b] = max(of_others[b], g)
 
 
-@borrowing
+@no_refcount
 def margins_of(together: Ints, of_pair: Ints, terms: Floats) -> float:
     """The sum of ``terms`` over the rows and the columns of a table of counts, shape (B^2,); ``of_pair`` is (2, B)."""
     n_bins, total = of_pair.shape[1], 0.0

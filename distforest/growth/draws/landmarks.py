@@ -26,7 +26,7 @@ class Landmarks(NamedTuple):
     among: NDArray[np.bool_]  # whether each object is a landmark, shape (n_objects,)
 
     @classmethod
-    def of(cls, rows: Int32s, n_objects: int) -> Landmarks:
+    def from_rows(cls, rows: Int32s, n_objects: int) -> Landmarks:
         """The landmarks at ``rows``, ascending, of ``n_objects``."""
         among = np.zeros(n_objects, np.bool_)
         among[rows] = True
@@ -54,7 +54,7 @@ def landmarks_of(n_landmarks: float | None, targets: Floats, by_class: bool, see
     if n_landmarks is None:
         return ANY_OBJECT
     n = len(targets)
-    m = n_wanted(n_landmarks, n)
+    m = count_landmarks(n_landmarks, n)
     classes, code = np.unique(targets if by_class else np.zeros(n), return_inverse=True)
     least, needed = (len(classes), "one of each class") if by_class else (2, "two, whose targets differ")
     if m < least:
@@ -67,10 +67,10 @@ def landmarks_of(n_landmarks: float | None, targets: Floats, by_class: bool, see
     by_rank = np.argsort(ranks)  # no two are equal: `stream` is one to one in the node
     of_class = shares(np.bincount(code), m)
     drawn = [by_rank[code[by_rank] == one][:n_of_class] for one, n_of_class in enumerate(of_class)]
-    return Landmarks.of(np.sort(np.concatenate(drawn)).astype(np.int32), n)
+    return Landmarks.from_rows(np.sort(np.concatenate(drawn)).astype(np.int32), n)
 
 
-def n_wanted(n_landmarks: float, n_objects: int) -> int:
+def count_landmarks(n_landmarks: float, n_objects: int) -> int:
     """The number of landmarks that a number or share stands for; raises InputError if there are fewer objects."""
     m = n_drawn(n_landmarks, n_objects)
     if m > n_objects:
@@ -86,7 +86,7 @@ def most_pairs(n_landmarks: float, n_objects: int) -> int:
     >>> most_pairs(2, 5), most_pairs(5, 5)
     (7, 10)
     """
-    m = n_wanted(n_landmarks, n_objects)
+    m = count_landmarks(n_landmarks, n_objects)
     return m * (2 * n_objects - m - 1) // 2
 
 

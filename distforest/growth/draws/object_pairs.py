@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from distforest.growth.draws.landmarks import ANY_OBJECT, Landmarks, landmarks_near
 from distforest.growth.rng import Keys, below, random_bits, unit
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.source import Floats, Int32s, Ints, Projections, Source, runs
 
 if TYPE_CHECKING:
@@ -61,12 +61,12 @@ class Measures(NamedTuple):
     of_distances: NDArray[np.bool_]  # whether each measure holds -d^2/2, whose diagonal is 0, shape (n_measures,)
 
     @classmethod
-    def of(cls, n_objects: int, weights: Floats, of_distances: NDArray[np.bool_]) -> Measures:
+    def from_weights(cls, n_objects: int, weights: Floats, of_distances: NDArray[np.bool_]) -> Measures:
         """Measures that are drawn in proportion to ``weights``, shape (n_measures,).
 
         Examples
         --------
-        >>> Measures.of(9, np.array([1.0, 3.0]), np.array([False, True])).reached
+        >>> Measures.from_weights(9, np.array([1.0, 3.0]), np.array([False, True])).reached
         array([0.25, 1.  ])
         """
         reached = np.cumsum(weights) / weights.sum()
@@ -277,7 +277,7 @@ def draw_any_pairs(
             pairs[e, 1] = group[row_of_copy(own, i) if weighted else i]
 
 
-@borrowing
+@no_refcount
 def row_of_copy(weights: Int32s, copy: int) -> int:
     """The place of the row that copy number ``copy`` is of, if each row stands for as many as its weight."""
     place, before = 0, np.int64(weights[0])
@@ -365,7 +365,7 @@ def draw_kept_pairs(
             pairs[e, 0], pairs[e, 1] = j, i
 
 
-@borrowing
+@no_refcount
 def disagreement(truth: Disagreement, row: int, other: int) -> float:
     """1[y != y'] of two rows with classes, |y - y'| of two with targets."""
     y, y_other = truth.targets[row], truth.targets[other]

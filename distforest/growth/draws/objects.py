@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.growth.draws.columns import Terms
+from distforest.growth.draws.column_draws import Terms
 from distforest.growth.draws.landmarks import ANY_OBJECT, Landmarks, landmarks_near
 from distforest.growth.draws.object_pairs import (
     ONE_MEASURE,
@@ -31,7 +31,7 @@ from distforest.growth.draws.object_pairs import (
     usable_pairs,
 )
 from distforest.growth.rng import below, random_bits, shuffle, unit
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, Source
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class FeatureSubsets:
         return np.asarray(((of_j < of_i) | (of_j > of_i)).any(axis=1))  # NaN, which is missing, is neither
 
 
-@borrowing
+@no_refcount
 def stream_of(candidate: int, attempt: Attempt) -> np.uint64:
     """The stream of a candidate, for what it draws beside its pair."""
     node, k = candidate // attempt.width, candidate % attempt.width
@@ -313,7 +313,7 @@ def draw_exemplars(
     return filled
 
 
-@borrowing
+@no_refcount
 def take_first(order: np.uint64, row: int, c: int, least: Floats, exemplar: Int32s) -> None:
     """Let a row be the exemplar of its class if it comes before the one that is."""
     u = unit(order, row)
@@ -321,7 +321,7 @@ def take_first(order: np.uint64, row: int, c: int, least: Floats, exemplar: Int3
         least[c], exemplar[c] = u, row
 
 
-@borrowing
+@no_refcount
 def sort_first(values: Floats, places: Ints, n: int) -> None:
     """Bring the ``n`` places with the least ``values[place]`` to the front, in ascending order."""
     for t in range(n):

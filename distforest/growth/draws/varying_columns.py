@@ -2,7 +2,7 @@
 
 In a small node nearly all of a million columns are constant. Where a column is, in the node's random order, shows
 whether a window of the order holds any other; only windows that do are handed out. Constant columns are never cut, so
-the cuts are those of `distforest.growth.draws.columns.Axis`.
+the cuts are those of `distforest.growth.draws.column_draws.Axis`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from distforest.growth.rng import Keys, below
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.source import Int32s, Projections, offsets
 from distforest.sources.sparse import Lines
 from distforest.sources.sparse_features import SparseFeatures
@@ -73,7 +73,7 @@ class Rules(NamedTuple):
     many: int
 
 
-class SeenColumns(NamedTuple):
+class ColumnScan(NamedTuple):
     """What the rows of a node have in each column, shape (n_columns,) each; all 0 between nodes."""
 
     weight: Ints  # in-bag weight of the rows whose value is not 0
@@ -89,7 +89,7 @@ def draw_varying(by_row: Lines, nodes: Nodes, keys: Keys, rules: Rules, columns:
     Returns whether any node has columns in this attempt or, if no attempt is passed over, in a later one.
     """
     (starts, rows, weights), n, width = nodes, rules.n_columns, columns.shape[1]
-    seen = SeenColumns(np.zeros(n, np.int64), np.empty(n, np.float32), np.zeros(n, np.bool_), np.zeros(n, np.bool_))
+    seen = ColumnScan(np.zeros(n, np.int64), np.empty(n, np.float32), np.zeros(n, np.bool_), np.zeros(n, np.bool_))
     order, swapped, has_more = np.arange(n).astype(np.int32), np.empty(n, np.int32), False
     for f in range(keys.shape[0]):
         of_rows, of_weights = rows[starts[f] : starts[f + 1]], weights[starts[f] : starts[f + 1]]
@@ -100,7 +100,7 @@ def draw_varying(by_row: Lines, nodes: Nodes, keys: Keys, rules: Rules, columns:
                 columns[f, t] = order[t]
             has_more = True
         else:
-            n_varying = look_through(by_row, of_rows, of_weights, rules.min_leaf, seen)
+            n_varying = scan_columns(by_row, of_rows, of_weights, rules.min_leaf, seen)
             n_drawn, left = next_window(keys[f], rules, is_plain, n_varying, seen.varies, order, swapped, columns[f])
             has_more = has_more or left > 0
             for row in of_rows:
@@ -111,7 +111,7 @@ def draw_varying(by_row: Lines, nodes: Nodes, keys: Keys, rules: Rules, columns:
     return has_more
 
 
-@borrowing
+@no_refcount
 def has_more_values(by_row: Lines, rows: Int32s, many: int) -> bool:
     """Whether some rows have more than ``many`` values; of a large node only the first rows are read."""
     n_values = np.int64(0)
@@ -122,7 +122,7 @@ def has_more_values(by_row: Lines, rows: Int32s, many: int) -> bool:
     return False
 
 
-@borrowing
+@no_refcount
 def shuffle_steps(key: np.uint64, first: int, last: int, order: Int32s, swapped: Int32s) -> int:
     """Steps first to last - 1 of a Fisher-Yates shuffle; returns ``last``."""
     for t in range(first, last):
@@ -132,8 +132,8 @@ def shuffle_steps(key: np.uint64, first: int, last: int, order: Int32s, swapped:
     return last
 
 
-@borrowing
-def look_through(by_row: Lines, rows: Int32s, weights: Int32s, min_leaf: int, seen: SeenColumns) -> int:
+@no_refcount
+def scan_columns(by_row: Lines, rows: Int32s, weights: Int32s, min_leaf: int, seen: ColumnScan) -> int:
     """Mark the columns that may be cut, and return how many there are.
 
     Zeros are all on one side of a cut, so on the other side there are at least ``min_leaf`` rows with other values.
@@ -159,7 +159,7 @@ def look_through(by_row: Lines, rows: Int32s, weights: Int32s, min_leaf: int, se
     return n_varying
 
 
-@borrowing
+@no_refcount
 def next_window(
     key: np.uint64,
     rules: Rules,

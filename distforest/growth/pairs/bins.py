@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.jit import borrowing
+from distforest.jit import no_refcount
 from distforest.sources.point_pairs import OF_NUMBERS, PointPairs
 from distforest.sources.source import Floats, Ints
 
@@ -57,7 +57,7 @@ class PairBins(NamedTuple):
     edges: Floats
 
     @classmethod
-    def of(cls, pairs: PointPairs, max_bins: int) -> PairBins:
+    def from_pairs(cls, pairs: PointPairs, max_bins: int) -> PairBins:
         """Compute bins from at most `SAMPLED` of the pairs; those of maxima and minima from the points themselves.
 
         Of a feature of categories, the codes of [x != x'] are 0 and 1, and unordered pairs have none.
@@ -75,7 +75,7 @@ class PairBins(NamedTuple):
         for column in range(n):
             if column < pairs.columns.n_of_family and column % pairs.columns.n_features in categories:
                 continue
-            sample = BinSample.of(points if column < n_extremes else some, column)
+            sample = BinSample.from_pairs(points if column < n_extremes else some, column)
             grid = min((sample.grid(tails, max_bins) for tails in TAILS), key=lambda grid: grid.share)
             ends, code[column] = grid.coded(sample, max_bins)
             low[column], scale[column], edges[column, : len(ends)] = grid.low, grid.scale, ends
@@ -98,7 +98,7 @@ class BinSample:
     counts: Ints
 
     @classmethod
-    def of(cls, pairs: PointPairs, column: int) -> BinSample:
+    def from_pairs(cls, pairs: PointPairs, column: int) -> BinSample:
         """Read all values of the column; if all are missing, a zero stands for them."""
         n = len(pairs.left)
         values = pairs.entries(np.arange(n, dtype=np.int32), np.full(n, column, np.int32))
@@ -191,7 +191,7 @@ def _at(places: NDArray[np.int64]) -> Floats:
     return np.copysign(np.abs(places).astype(np.int32).view(np.float32), places).astype(np.float64)
 
 
-@borrowing
+@no_refcount
 def cell_of(value: float, low: float, scale: float) -> np.uint32:
     """floor((value - low) scale), the first or the last cell for values beyond the grid; unsigned, as an index.
 
@@ -200,14 +200,14 @@ def cell_of(value: float, low: float, scale: float) -> np.uint32:
     return np.uint32(min(max(0.0, (value - low) * scale), CELLS - 1.0))
 
 
-@borrowing
+@no_refcount
 def code_of(value: float, low: float, scale: float, code: NDArray[np.uint16], edges: Floats) -> np.uint32:
     """The code of the value's cell, or the number of edges below the value."""
     of_cell = np.uint32(code[cell_of(value, low, scale)])
     return of_cell if of_cell < SEARCHED else search(value, edges)
 
 
-@borrowing
+@no_refcount
 def search(value: float, edges: Floats) -> np.uint32:
     """The number of edges below the value; the number of edges is a power of two, and the last is infinite."""
     below = np.uint32(0)

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.forest.frontier import Frontier
-from distforest.forest.table import LEAF, NodeTable
+from distforest.forest.node_table import LEAF, NodeTable
 from distforest.growth.cuts.fences import fence_columns
 from distforest.growth.cuts.two_classes import TwoClasses, even_costs
-from distforest.growth.pairs.tree_rank import CellTree
+from distforest.growth.pairs.ranking_trees import CellTree
 from distforest.growth.surrogates import place_learned
 from distforest.sources.point_pairs import PointPairs
 from distforest.sources.source import Projections, offsets
@@ -87,7 +87,7 @@ def _classifier(pairs: PointPairs, rows: Int32s, codes: Codes, of_rows: Floats, 
     from sklearn.linear_model import SGDClassifier  # noqa: PLC0415  (takes a second, and other forests do not need it)
 
     order = np.random.default_rng(name).permutation(len(rows)) if len(rows) > PAIRS_AT_ONCE else np.arange(len(rows))
-    standard = Standard.of(pairs, rows, rows[order[:PAIRS_AT_ONCE]])
+    standard = Standard.from_pairs(pairs, rows, rows[order[:PAIRS_AT_ONCE]])
     passes = min(MOST_PASSES, -(-STEPS // len(rows)))
     classifier = SGDClassifier("log_loss", average=True, max_iter=passes, tol=None, random_state=name % (1 << 31))
     if len(rows) <= PAIRS_AT_ONCE:
@@ -112,7 +112,7 @@ class Standard:
     deviation: Floats
 
     @classmethod
-    def of(cls, pairs: PointPairs, rows: Int32s, some: Int32s) -> Standard:
+    def from_pairs(cls, pairs: PointPairs, rows: Int32s, some: Int32s) -> Standard:
         """Compute means and deviations from the pairs ``rows``, and fences from ``some`` of them."""
         of_some = _all_columns(pairs, some)
         fences = np.empty((2, of_some.shape[1]))

@@ -60,7 +60,7 @@ def integers_of_pairs(weights: Floats, of_points: SampleWeights | None = None) -
     bounds = GENERAL._replace(tree=MOST_OF_TREE // DRAWN_TWICE)
     if of_points is not None and of_points.unit > 1:
         bounds = bounds._replace(tree=bounds.tree // COARSEST, finest=FINEST_BESIDE)
-    return SampleWeights.of(weights, Draws(len(weights), replace=False), bounds, OF_PAIRS)
+    return SampleWeights.from_weights(weights, Draws(len(weights), replace=False), bounds, OF_PAIRS)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class PointWeights:
 
     Examples
     --------
-    >>> weights = PointWeights.of(SampleWeights(np.array([3, 2, 0], np.int32)), 100)
+    >>> weights = PointWeights.from_weights(SampleWeights(np.array([3, 2, 0], np.int32)), 100)
     >>> weights.of_pairs(np.array([[0, 1], [1, 2]], np.int32))
     array([6, 0])
     """
@@ -79,7 +79,7 @@ class PointWeights:
     unit: int = 1  # the integer that counts as one pair
 
     @classmethod
-    def of(cls, weights: SampleWeights, n_pairs: int) -> PointWeights:
+    def from_weights(cls, weights: SampleWeights, n_pairs: int) -> PointWeights:
         """Shorten the products of fractional weights until those of a tree of ``n_pairs`` pairs cannot be too large.
 
         If pairs have weights of their own, ``n_pairs`` is their sum.
@@ -201,7 +201,9 @@ def weighed(data: Data, sampling_of: Callable[[Data], PairSampling]) -> PairSamp
     if data.sample_weights is None:
         return sampling
     present = data.sample_weights.present.astype(np.int32)
-    return WeighedPairs(sampling, present, PointWeights.of(data.sample_weights, pairs_in_all(some, sampling.n_rows)))
+    return WeighedPairs(
+        sampling, present, PointWeights.from_weights(data.sample_weights, pairs_in_all(some, sampling.n_rows))
+    )
 
 
 def pairs_in_all(data: Data, n_pairs: int) -> int:

@@ -13,8 +13,8 @@ import numpy as np
 
 from distforest.errors import InputError
 from distforest.forest.estimates import Pruning
-from distforest.forest.pairs.cells import Cells, order_of_pruning, pruned
 from distforest.forest.pairs.pair_scores import columns_of, pairs_of, ranks_of, tallied
+from distforest.forest.pairs.ranking_cells import Cells, order_of_pruning, pruned
 from distforest.growth.pairs.point_weights import PointWeights, of_points, pairs_in_all, present_data
 from distforest.growth.pairs.sampling import LabelledPairs
 from distforest.growth.rng import SAMPLE_NODE, shuffle, stream
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Grow = Callable[[Data], Forest]
 
-MOST_JUDGES = 200_000
+MOST_SCORING_ROWS = 200_000
 """Largest number of pairs of a fold's points that judge the trees."""
 
 GAINS = 64
@@ -80,7 +80,7 @@ def _gains_of(forest: Forest) -> Floats:
     """Gains up to which the forest may be pruned: 0, and quantiles of the gains at which its cells become leaves."""
     ranks, gains = ranks_of(forest), [0.0]
     for tree in range(forest.n_trees):
-        gains += [gain for _, gain in order_of_pruning(Cells.of(ranks, tree))][:-1]
+        gains += [gain for _, gain in order_of_pruning(Cells.from_ranks(ranks, tree))][:-1]
     return np.unique(np.quantile(gains, np.linspace(0.0, 1.0, GAINS), method="lower"))
 
 
@@ -92,12 +92,12 @@ def _folds(seed: int, n: int, n_folds: int) -> Ints:
     return folds
 
 
-def _judges(held: Data) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+def _scored_pairs(held: Data) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
     """Pairs of held-out points, and their classes; raises InputError where one kind is missing."""
     if held.pairs is not None:
         pairs, codes = held.pairs, held.truth.values.astype(np.uint8)
     else:
-        sample = LabelledPairs(held.truth.values, MOST_JUDGES, "balanced", held.n_rows).sample(0, 0)
+        sample = LabelledPairs(held.truth.values, MOST_SCORING_ROWS, "balanced", held.n_rows).sample(0, 0)
         pairs, codes = sample.pairs, sample.codes
     if not 0 < codes.sum() < len(codes):
         raise InputError("pruning: a fold has no pairs of both kinds; ask for fewer folds")
@@ -106,17 +106,17 @@ def _judges(held: Data) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
 
 def _areas(grown: Forest, held: Data, gains: Floats) -> Floats:
     """Mean area under the curve of the trees on held-out pairs, for each gain up to which they are pruned."""
-    ranks, (numbers, codes) = ranks_of(grown), _judges(held)
+    ranks, (numbers, codes) = ranks_of(grown), _scored_pairs(held)
     areas = np.zeros(len(gains))
     left, right = np.ascontiguousarray(numbers.T)
     points = held.matrix if isinstance(held.matrix, SparseFeatures) else held.array
     pairs = pairs_of(columns_of(grown), points, points).of_pairs(left, right)
     weights = np.ones(len(codes), np.int32) if held.pair_weights is None else held.pair_weights.integers
     if held.sample_weights is not None:
-        of_points = PointWeights.of(held.sample_weights, pairs_in_all(held, len(codes)))
+        of_points = PointWeights.from_weights(held.sample_weights, pairs_in_all(held, len(codes)))
         weights = of_points.in_tree(numbers, weights)
     for tree in range(grown.n_trees):
-        cells = Cells.of(ranks, tree)
+        cells = Cells.from_ranks(ranks, tree)
         held_gains, order = cells.gains(tallied(ranks.table, tree, pairs, codes, weights)), order_of_pruning(cells)
         pruned_at = np.array([gain for _, gain in order])
         losses = np.cumsum([0.0, *(held_gains[cell] for cell, _ in order)])

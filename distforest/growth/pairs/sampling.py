@@ -169,7 +169,7 @@ class LabelledPairs:
 
     def typical(self, seed: int) -> Int32s:
         """Draw some pairs of all points by the rule."""
-        points = ByClass.of(self.labels, np.arange(len(self.labels)))
+        points = ByClass.from_labels(self.labels, np.arange(len(self.labels)))
         return self._drawn(points, seed, _CONSTRAINTS, SAMPLED)
 
     def sample(self, seed: int, tree: int) -> PairSample:
@@ -177,7 +177,7 @@ class LabelledPairs:
         in_bag = np.ones(len(self.labels), np.int32)
         if self.n_draws < len(self.labels):
             subsample(seed, tree, self.n_draws, in_bag)
-        points = ByClass.of(self.labels, np.flatnonzero(in_bag))
+        points = ByClass.from_labels(self.labels, np.flatnonzero(in_bag))
         pairs = self._drawn(points, seed, tree, self.n_pairs if self.rule == "balanced" else self.n_rows)
         codes = (self.labels[pairs[:, 0]] != self.labels[pairs[:, 1]]).astype(np.uint8)
         return PairSample(pairs, codes, np.ones(len(pairs), np.int32), in_bag.astype(np.uint8))
@@ -203,7 +203,7 @@ class ByClass:
     end: Ints
 
     @classmethod
-    def of(cls, labels: Int32s, points: Ints) -> ByClass:
+    def from_labels(cls, labels: Int32s, points: Ints) -> ByClass:
         """Order some points by their labels."""
         codes = labels[points]
         order = np.argsort(codes, kind="stable")
@@ -322,7 +322,7 @@ class Constraints:
     warns: bool = True  # whether to warn if there are fewer pairs
 
     @classmethod
-    def of(cls, n_constraints: int | str, balance: str) -> Constraints:
+    def from_option(cls, n_constraints: int | str, balance: str) -> Constraints:
         """The rule for a number, or for ``"auto"``: `ENOUGH`, without a warning where there are fewer."""
         return cls(ENOUGH, balance, warns=False) if n_constraints == "auto" else cls(int(n_constraints), balance)
 
@@ -334,7 +334,7 @@ class Constraints:
         InputError
             There is no pair of one of the kinds.
         """
-        points = ByClass.of(labels, np.arange(len(labels)))
+        points = ByClass.from_labels(labels, np.arange(len(labels)))
         wanted, parts = self.n_constraints * (int(labels.max()) + 1), []
         for code, name in ((SIMILAR, "must-link"), (DISSIMILAR, "cannot-link")):
             pairs = self._kind(points, labels, seed, code == DISSIMILAR)

@@ -4,7 +4,7 @@ The drawn columns of some nodes are written down, and searched as dense ones. No
 of a large one in parts, so that at most `VALUES_AT_ONCE` values are in memory.
 
 Columns in which too few pairs have a value are not drawn: they are 0 for all other pairs of the node and are never cut,
-so the cuts are those of `distforest.growth.draws.columns.Axis`.
+so the cuts are those of `distforest.growth.draws.column_draws.Axis`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 from distforest.forest.frontier import Nodes
 from distforest.growth.cuts.scan import Cuts
 from distforest.growth.draws.varying_columns import Rules, next_window
-from distforest.growth.pairs.search import PairSearch
-from distforest.jit import borrowing, kernel
+from distforest.growth.pairs.pair_search import PairSearch
+from distforest.jit import kernel, no_refcount
 from distforest.sources.point_pairs import MAX_MIN
 from distforest.sources.source import Int32s, Ints, Projections, offsets
 from distforest.sources.sparse_pairs import PickedColumns, SparsePairs
@@ -191,7 +191,7 @@ def draw_of_pairs(
     return has_more
 
 
-@borrowing
+@no_refcount
 def weigh_points(first: int, last: int, weights: Int32s, ends: tuple[Int32s, Int32s], seen: HeldByPairs) -> int:
     """List the points of a node's pairs, with the weight of the pairs of each; returns their number."""
     n_seen = 0
@@ -205,7 +205,7 @@ def weigh_points(first: int, last: int, weights: Int32s, ends: tuple[Int32s, Int
     return n_seen
 
 
-@borrowing
+@no_refcount
 def mark_varying(by_row: Lines, n_seen: int, min_leaf: int, seen: HeldByPairs, varies: NDArray[np.bool_]) -> int:
     """Mark the columns that may be cut, and return how many there are.
 
@@ -278,7 +278,7 @@ def has_cut(values: Float32s, weights: Int32s, whole: int, min_leaf: int) -> boo
     return False
 
 
-@borrowing
+@no_refcount
 def forget(by_row: Lines, n_seen: int, seen: HeldByPairs, varies: NDArray[np.bool_]) -> None:
     """Undo `weigh_points` and `mark_varying`."""
     n_features = seen.of_feature.shape[0]

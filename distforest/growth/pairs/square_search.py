@@ -26,8 +26,8 @@ from distforest.growth.cuts.ordering import order_values
 from distforest.growth.cuts.scan import Cuts, scan_keys
 from distforest.growth.cuts.two_classes import OpenNode, TwoSums, fill_missing
 from distforest.growth.pairs.bins import PairBins, code_of
-from distforest.growth.pairs.histograms import NodePairs, PairLevel, SearchRoom
-from distforest.jit import borrowing, kernel
+from distforest.growth.pairs.pair_histograms import NodePairs, PairLevel, SearchRoom
+from distforest.jit import kernel, no_refcount
 from distforest.sources.point_pairs import OF_NUMBERS, PAIRED, ColumnReading, PairColumns
 from distforest.sources.source import Float32s, Floats, Int32s
 
@@ -49,13 +49,13 @@ def square_candidates(columns: PairColumns) -> Int32s:
     return np.append(own, np.arange(columns.n_of_family, columns.n_columns)).astype(np.int32)
 
 
-@borrowing
+@no_refcount
 def is_square(column: int, how: ColumnReading) -> bool:
     """Whether a candidate is a coordinate, which is cut into squares."""
     return column < how.n_features and (how.kinds.shape[0] == 0 or how.kinds[column] == OF_NUMBERS)
 
 
-@borrowing
+@no_refcount
 def cut_if_square(
     node: int,
     candidate: int,
@@ -95,7 +95,7 @@ def cut_if_square(
     return True
 
 
-@borrowing
+@no_refcount
 def counted_ends(
     c: int, places: Int32s, own: NodePairs, how: ColumnReading, squares: Codes | None, filled: Int32s
 ) -> bool:
@@ -127,7 +127,7 @@ def code_points(points: Float32s, bins: PairBins, of_points: Codes) -> None:
             of_points[i, c] = code_of(np.float64(points[i, c]), low[c], scale[c], code[c], edges[c])
 
 
-@borrowing
+@no_refcount
 def took_sides(c: int, cut: float, rows: Int32s, level: PairLevel, squares: Codes | None, values: Floats) -> bool:
     """If c is a coordinate, values[r] = infinity where its cut separates pair r, minus infinity where not.
 

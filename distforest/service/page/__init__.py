@@ -141,9 +141,9 @@ class PageReading(RequestHandler):  # type: ignore[misc]  # as above
 
     def refuse(self, kind: str, message: str) -> None:
         """Answer an error."""
-        self.tell({"error": {"kind": kind, "message": message, "faults": [message]}})
+        self.answer_json({"error": {"kind": kind, "message": message, "faults": [message]}})
 
-    def tell(self, answer: Mapping[str, object]) -> None:
+    def answer_json(self, answer: Mapping[str, object]) -> None:
         """Answer JSON."""
         self.set_header("Content-Type", "application/json; charset=utf-8")
         self.finish(json.dumps(answer))
@@ -235,11 +235,11 @@ class JSONData(PageReading):
     async def get(self, name: str | None = None, events: str | None = None) -> None:
         """Answer JSON."""
         if name is None:
-            self.tell({"service": self.service.about(), "jobs": self.service.listed()})
+            self.answer_json({"service": self.service.about(), "jobs": self.service.listed()})
             return
         job = self.service.job(name)  # read before the events, so that an ended job comes with all of them
         more = {"events": await self.service.events(name, after=self.number("after"))} if events else {}
-        self.tell({"job": job, **more})
+        self.answer_json({"job": job, **more})
 
 
 class Health(PageReading):
@@ -255,14 +255,14 @@ class Health(PageReading):
         record = {key: about[key] for key in ("id", "version", "started", "heartbeat", "workers", "threads")}
         states = Counter(job["state"] for job in service.listed())
         if reason is None:
-            self.tell({"status": "ok", **record, "jobs": states})
+            self.answer_json({"status": "ok", **record, "jobs": states})
         else:
             self.set_status(503)
-            self.tell({"status": "failed", "reason": _without_password(reason), **record, "jobs": states})
+            self.answer_json({"status": "failed", "reason": _without_password(reason), **record, "jobs": states})
 
     def refuse(self, _kind: str, message: str) -> None:
         """Answer that there is no service."""
-        self.tell({"status": "failed", "reason": message})
+        self.answer_json({"status": "failed", "reason": message})
 
 
 class MetricsPage(PageReading):

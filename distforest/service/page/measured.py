@@ -52,7 +52,7 @@ class ChartColumns:
         self._seconds += inside * (event["seconds"] / (event["last"] - event["first"] + 1))
         self._peak = np.maximum(self._peak, np.where(inside, event["peak_bytes"] or 0, 0))
 
-    def told(self) -> list[ChartColumn]:
+    def committed(self) -> list[ChartColumn]:
         """The columns with committed trees, in the order of the trees."""
         return [
             ChartColumn(
@@ -120,4 +120,4 @@ class Measurements:
                         self._columns.setdefault(key, ChartColumns(n_trees)).add(event)
             is_more = len(events) == N_AT_ONCE
         columns = self._columns.get(key)
-        return (columns.told() if columns else []), list(latest)
+        return (columns.committed() if columns else []), list(latest)

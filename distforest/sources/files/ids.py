@@ -181,7 +181,7 @@ def arrays_in(group: str) -> list[object]:
     return arrays if isinstance(arrays, list) else []
 
 
-def told_of_addresses(X: object, values: object) -> str:
+def warning_about_addresses(X: object, values: object) -> str:
     """Where rows at the addresses of ``X`` and ``values`` have the same names in another order; else "".
 
     ``values`` may number the rows of ``X`` by their names, and its own columns may be in another order than its rows.
@@ -189,17 +189,17 @@ def told_of_addresses(X: object, values: object) -> str:
     rows, other = address_of(X), values.address if isinstance(values, GivenTruth) else address_of(values)
     if other is None:
         return ""
-    of_both = (told_of_named_order([rows, other]) or warning_of_pair_order(other, rows)) if rows else ""
-    return of_both or told_of_square_order(other)
+    of_both = (warning_about_named_order([rows, other]) or warning_about_pair_order(other, rows)) if rows else ""
+    return of_both or warning_about_square_order(other)
 
 
-def warning_of_named_pairs(X: object, pairs: object) -> str:
-    """`warning_of_pair_order` of the pairs and the rows ``X``, if both are at addresses; else ""."""
+def warning_about_named_pairs(X: object, pairs: object) -> str:
+    """`warning_about_pair_order` of the pairs and the rows ``X``, if both are at addresses; else ""."""
     rows, other = address_of(X), address_of(pairs)
-    return warning_of_pair_order(other, rows) if rows and other else ""
+    return warning_about_pair_order(other, rows) if rows and other else ""
 
 
-def told_of_named_order(addresses: Sequence[str]) -> str:
+def warning_about_named_order(addresses: Sequence[str]) -> str:
     r"""Where rows at two addresses have the same names in another order; else "". Rows are paired by position.
 
     Examples
@@ -211,7 +211,7 @@ def told_of_named_order(addresses: Sequence[str]) -> str:
     ...     for name, rows in (("new", "fern,1\nmoss,3"), ("old", "moss,3\nfern,1")):
     ...         _ = Path(folder, f"{name}.csv").write_text(f"plant,height\n{rows}\n")
     ...         _ = ingest(f"{folder}/{name}.csv", f"{folder}/{name}.zarr", id="plant")
-    ...     told_of_named_order([f"{folder}/{name}.zarr/X" for name in ("new", "old")]).replace(folder, "")
+    ...     warning_about_named_order([f"{folder}/{name}.zarr/X" for name in ("new", "old")]).replace(folder, "")
     "row 0 of /new.zarr/X is named 'fern' and of /old.zarr/X 'moss', but they are taken for the same row; ingest both
     from tables in one order"
     """
@@ -225,8 +225,8 @@ def told_of_named_order(addresses: Sequence[str]) -> str:
             place = int(np.argmax(one != another))
             both = (held[place].item() for held in (one, another))
             words = (repr(name.decode() if isinstance(name, bytes) else str(name)) for name in both)
-            told = f"row {place} of {address} is named {next(words)} and of {other} {next(words)}"
-            return f"{told}, but they are taken for the same row; ingest both from tables in one order"
+            mismatch = f"row {place} of {address} is named {next(words)} and of {other} {next(words)}"
+            return f"{mismatch}, but they are taken for the same row; ingest both from tables in one order"
     return ""
 
 
@@ -243,7 +243,7 @@ def order_of_names(names: Sequence[str]) -> dict[str, dict[str, str]]:
     return {NAMED_ROWS: {what: sha256("\0".join(own).encode()).hexdigest() for what, own in each.items()}}
 
 
-def warning_of_pair_order(pairs: str, rows: str) -> str:
+def warning_about_pair_order(pairs: str, rows: str) -> str:
     """Say that pairs, or a matrix of measured pairs, number the rows at an address in another order; else "".
 
     They do if `distforest.sources.files.ingest.ingest` has numbered them by the same names in another order.
@@ -260,7 +260,7 @@ def warning_of_pair_order(pairs: str, rows: str) -> str:
     return f"{found}; `distforest ingest --rows {rows}` numbers them in this one"
 
 
-def told_of_square_order(address: str) -> str:
+def warning_about_square_order(address: str) -> str:
     """Where the rows and the columns of a matrix of pairs of objects have the same names in another order; else ""."""
     ids = ids_beside(address)
     columns = open_array(address).attrs.get(NAMES) if ids else None

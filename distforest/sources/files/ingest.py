@@ -283,11 +283,11 @@ def _read(
         X = features_array(source, rows.n_columns, rows.features, None, takes_missing=False)
         return [X, labels_array(source, rows.labels)], {}
     table = open_table(source, kind, options.text, max_bytes)
-    roles, cells = Roles.of(table, options.roles), table.cells
+    roles, cells = Roles.from_table(table, options.roles), table.cells
     if roles.value is None:
         return arrays_of_table(table, roles, cells, block_bytes, options.roles.rows), {}
     pairs, n_rows, order = pairs_of_rows_at(table, roles.pairs, str(options.roles.rows))
     values = numbers_in(table, "value", table.columns[roles.value], cells, with_missing=True)
     parts, attributes = csr_arrays(matrix_of_measured(table, pairs, values, n_rows))
     first, *others = (held_array(name, part) for name, part in parts.items())
-    return [replace(first, warning=roles.told), *others], {**attributes, **order}
+    return [replace(first, warning=roles.warning), *others], {**attributes, **order}

@@ -67,7 +67,7 @@ class LibsvmTable:
         max_bytes: int | None = None,
     ) -> LibsvmTable:
         """Read the file once, to count rows and features and to find the first index."""
-        extent = _Extent.of(path, max_bytes)
+        extent = _Extent.from_file(path, max_bytes)
         if extent.highest < 0 and n_features is None:
             raise InputError(f"{path}: rows of 'label index:value ...' were expected, found none")
         first = _first_index(path, extent.with_zero, zero_based)
@@ -147,7 +147,7 @@ class _Extent:
     whole_labels: bool = True
 
     @classmethod
-    def of(cls, path: str, max_bytes: int | None) -> _Extent:
+    def from_file(cls, path: str, max_bytes: int | None) -> _Extent:
         """Read the rows once; raises InputError for an index that is too high."""
         extent = cls(path)
         for row, line, cells in _libsvm_records(path, max_bytes):

@@ -127,7 +127,7 @@ def _planned(
             named = None if feature_names is None else _listed(source, "feature_names", feature_names)
             if named is not None and (np.ndim(named) != 1 or len(named) != array.shape[1]):
                 raise InputError(f"{source}: {array.shape[1]} feature_names were expected, found {brief(str(named))}")
-            schema = Schema.of_names(named, (str(array.dtype),) * len(named)) if named else None
+            schema = Schema.from_names(named, (str(array.dtype),) * len(named)) if named else None
             planned.append(features_array(source, array.shape[1], blocks, schema))
         elif name == "y":
             planned.append(_labels(source, array, classes, block_bytes))

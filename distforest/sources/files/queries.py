@@ -20,7 +20,7 @@ from distforest.sources.files.planned import PlannedArray, as_float32
 from distforest.sources.files.table_arrays import feature_blocks, ids_array, objects_array
 from distforest.sources.files.tables import open_table
 from distforest.sources.files.text_options import TextOptions
-from distforest.sources.schema import COLUMNS_TOLD, ColumnKind, Schema
+from distforest.sources.schema import MOST_COLUMNS_SHOWN, ColumnKind, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -88,7 +88,7 @@ class Queries(Protocol):
         """Blocks of the columns that stand beside the answers."""
         ...
 
-    def told_of_unseen(self) -> str:
+    def warning_about_unseen(self) -> str:
         """A warning of categories that the forest has not seen, after all blocks were read; empty without any."""
         ...
 
@@ -115,11 +115,11 @@ def open_queries(source: str, wanted: ReadColumns, options: QueryOptions) -> Que
         positions = tuple(place for place in range(len(table.columns)) if place not in others)
         names = [table.columns[place] for place in positions]
         if len(names) != wanted.n_features:
-            shown = ", ".join(map(quoted, names[:COLUMNS_TOLD])) + (", ..." if names[COLUMNS_TOLD:] else "")
+            shown = ", ".join(map(quoted, names[:MOST_COLUMNS_SHOWN])) + (", ..." if names[MOST_COLUMNS_SHOWN:] else "")
             cure = "name the other columns with `drop`, `keep` or `id`"
             expected = f"{counted(wanted.n_features, 'feature')} were expected, by the order of the columns"
             raise InputError(f"{table.path}: {expected}, found {len(names):,} ({shown}); {cure}")
-        schema = Schema.of_names(names)
+        schema = Schema.from_names(names)
     return TableQueries(table, positions, schema, table.cells, id_at, kept)
 
 
@@ -235,7 +235,7 @@ class TableQueries:
         for _, arrays in self.table.blocks(self.kept_at, ROWS_KEPT):
             yield dict(zip(names, arrays, strict=True))
 
-    def told_of_unseen(self) -> str:
+    def warning_about_unseen(self) -> str:
         """A warning of categories that the forest has not seen, after all blocks were read; empty without any."""
         if not self.unseen:
             return ""
@@ -288,6 +288,6 @@ class _LibsvmQueries:
         """Nothing: a libsvm file has no columns."""
         yield from ()
 
-    def told_of_unseen(self) -> str:
+    def warning_about_unseen(self) -> str:
         """Nothing: a libsvm file has no categories."""
         return ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from distforest.amounts import are
 from distforest.errors import InputError
 from distforest.sources.files.bounds import brief, quoted, readable
-from distforest.sources.schema import COLUMNS_TOLD, ColumnKind
+from distforest.sources.schema import MOST_COLUMNS_SHOWN, ColumnKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ class RoleOptions:
 class Roles:
     """Positions of columns by what they are for; None for a role that no column has, () for no pairs.
 
-    ``kinds`` are those of features of which an option says it. ``told`` is a warning of columns that are left out
+    ``kinds`` are those of features of which an option says it. ``warning`` is a warning of columns that are left out
     though nobody has said so; "" without any.
     """
 
@@ -62,10 +62,10 @@ class Roles:
     pairs: tuple[int, ...] = ()
     value: int | None = None
     object: int | None = None
-    told: str = ""
+    warning: str = ""
 
     @classmethod
-    def of(cls, table: Table, options: RoleOptions) -> Roles:
+    def from_table(cls, table: Table, options: RoleOptions) -> Roles:
         """What columns are for.
 
         Raises
@@ -110,13 +110,13 @@ class Roles:
         kinds |= dict.fromkeys(table.positions("categorical", options.categorical), ColumnKind.CATEGORY)
         if stray := sorted(set(kinds) - set(features)):
             raise InputError(f"{table.path}: `categorical` is for features, found {quoted(table.columns[stray[0]])}")
-        told = ""
+        warning = ""
         if pairs and not chosen and rest:
-            names = ", ".join(quoted(table.columns[place]) for place in rest[:COLUMNS_TOLD])
-            more = ", ..." if rest[COLUMNS_TOLD:] else ""
+            names = ", ".join(quoted(table.columns[place]) for place in rest[:MOST_COLUMNS_SHOWN])
+            more = ", ..." if rest[MOST_COLUMNS_SHOWN:] else ""
             roles = "`value`, `label`, `target` or `columns`, or `drop` if that is meant"
-            told = f"{names}{more} {are(len(rest))} left out, as a row is a pair; give them a role by {roles}"
-        return cls(features, kinds, **found, pairs=tuple(pairs), told=told)
+            warning = f"{names}{more} {are(len(rest))} left out, as a row is a pair; give them a role by {roles}"
+        return cls(features, kinds, **found, pairs=tuple(pairs), warning=warning)
 
 
 def _check_pairs(table: Table, pairs: Sequence[int], options: RoleOptions) -> None:

@@ -43,7 +43,7 @@ class ColumnSummary:
 
 
 @dataclass
-class _Seen:
+class _ColumnSurvey:
     """What one column holds: how many values of each kind, the first of each with its row, and their range."""
 
     n_rows: int = 0
@@ -140,7 +140,7 @@ class _Seen:
             self.words.update(dict.fromkeys(pc.unique(words).to_pylist()))
 
 
-def _see_numbers(columns: Sequence[tuple[_Seen, pa.Array]], cells: CellFormat) -> set[int]:
+def _see_numbers(columns: Sequence[tuple[_ColumnSurvey, pa.Array]], cells: CellFormat) -> set[int]:
     """Take columns of text that hold only numbers into account, all at once; the identities of those that do.
 
     A wide table has few rows in a block, so that looking at each column by itself would take long.
@@ -168,7 +168,7 @@ def _see_numbers(columns: Sequence[tuple[_Seen, pa.Array]], cells: CellFormat) -
 
 def found_columns(table: Table, roles: Roles, cells: CellFormat) -> tuple[Schema, tuple[ColumnSummary, ...]]:
     """Find the kind of each feature, and sum up what it holds; raises InputError for a column of two kinds or none."""
-    seen = [_Seen() for _ in roles.features]
+    seen = [_ColumnSurvey() for _ in roles.features]
     names = [table.columns[position] for position in roles.features]
     wanted = [roles.kinds.get(position) for position in roles.features]
     categories = [
@@ -196,7 +196,9 @@ def found_columns(table: Table, roles: Roles, cells: CellFormat) -> tuple[Schema
     return Schema(columns), summaries
 
 
-def _column(table: Table, position: int, own: _Seen, cells: CellFormat, wanted: ColumnKind | None) -> FeatureColumn:
+def _column(
+    table: Table, position: int, own: _ColumnSurvey, cells: CellFormat, wanted: ColumnKind | None
+) -> FeatureColumn:
     """The column of the schema, by all that it holds, and the kind that an option wants; raises InputError."""
     name, kind = table.columns[position], table.types[position]
     as_category, dtype = wanted == ColumnKind.CATEGORY, str(kind) if table.typed else ""
@@ -241,7 +243,7 @@ def _sorted(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(words))
 
 
-def _summary(column: FeatureColumn, own: _Seen) -> ColumnSummary:
+def _summary(column: FeatureColumn, own: _ColumnSurvey) -> ColumnSummary:
     contents = ""
     if column.kind == ColumnKind.CATEGORY:
         contents = counted(len(column.categories), "category", "categories")

@@ -117,11 +117,14 @@ def _pairs_of(table: Table, roles: Roles, rows: str | None) -> PlannedArray:
     """``pairs``: row numbers, int64 of shape (n, 2), of rows that are named or numbered in two columns."""
     order = dict[str, dict[str, str]]()
     if rows is None:
-        told, cure = "by number, from 0", "; if these are names, give `rows`, the address of the rows that have them"
+        numbering, cure = (
+            "by number, from 0",
+            "; if these are names, give `rows`, the address of the rows that have them",
+        )
         pairs = pairs_of_rows_in(table, roles.pairs, None, None, cure)
     else:
         pairs, _, order = pairs_of_rows_at(table, roles.pairs, rows)
-        told = f"of {rows_of_ids(rows)}, {'by name' if order else 'by number, from 0'}"
+        numbering = f"of {rows_of_ids(rows)}, {'by name' if order else 'by number, from 0'}"
     if roles.label is not None:
         for first, [left, right] in table.blocks(roles.pairs, PAIRS_READ):
             names = texts_of(right)
@@ -130,8 +133,8 @@ def _pairs_of(table: Table, roles: Roles, rows: str | None) -> PlannedArray:
                 found = f"found {quoted(str(names[place]))} twice; leave this row out"
                 raise InputError(f"{table.place(first + place)}: links of two rows were expected, {found}")
     columns: list[JSON] = [table.columns[position] for position in roles.pairs]
-    attributes: dict[str, JSON] = {"columns": columns, "rows": told, **order}
-    return PlannedArray("pairs", pairs.shape, pairs.dtype, lambda: [pairs], attributes, roles.told)
+    attributes: dict[str, JSON] = {"columns": columns, "rows": numbering, **order}
+    return PlannedArray("pairs", pairs.shape, pairs.dtype, lambda: [pairs], attributes, roles.warning)
 
 
 def feature_blocks(

@@ -233,11 +233,11 @@ def _compare(name: str, meta: dict[str, object], stored: dict[str, object]) -> N
         for part, value in meta.items()
         if value != stored.get(part)
     }
-    told = "; ".join(differs.values())
+    differences = "; ".join(differs.values())
     if differs.keys() & {"function", "symmetric", "kind"}:
-        raise InputError(f"the ledger {name!r} holds other values ({told}); name another file")
+        raise InputError(f"the ledger {name!r} holds other values ({differences}); name another file")
     if differs:
-        text = f"the ledger {name!r} was started with another state of the function ({told})"
+        text = f"the ledger {name!r} was started with another state of the function ({differences})"
         warn_caller(f"{text}; its values are used as they are: name another file to ask anew")
 
 

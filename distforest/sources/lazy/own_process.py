@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from distforest.sources.lazy.callbacks import Batch, FunctionAnswer, Lazy
-    from distforest.sources.lazy.source import Ask
+    from distforest.sources.lazy.lazy_source import Ask
 
 MESSAGE_TICK = 0.2
 """Seconds between two checks whether an awaited answer is still wanted."""
@@ -112,7 +112,7 @@ def answers_apart(
                     for own in calls:
                         own.fail(reason)
             if process and process.is_retired and all(own.number is None for own in calls):
-                PROCESSES.give_back(process)
+                PROCESSES.return_process(process)
                 process = None
             begun = time.monotonic()
             for place in [place for place, own in work.items() if not own.asking.goes_on()]:
@@ -122,7 +122,7 @@ def answers_apart(
     finally:
         if process:
             process.is_retired |= any(own.number is not None for own in work.values())
-            PROCESSES.give_back(process)
+            PROCESSES.return_process(process)
 
 
 def _exchange(
@@ -343,7 +343,7 @@ class _Processes:
         process.load(look)
         return process
 
-    def give_back(self, process: Process) -> None:
+    def return_process(self, process: Process) -> None:
         """Keep a process for the next task, or end it."""
         if not process.is_sound:
             process.end()

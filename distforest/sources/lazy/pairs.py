@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -177,7 +177,7 @@ def pair_code(a: int, b: int, n_objects: int, symmetric: bool) -> int:
     return a * n_objects + b
 
 
-@borrowing
+@no_refcount
 def slot_of(wanted: int, table: PairTable) -> int:
     """The slot of a pair: from its hash on, the first that holds the pair or is empty (Fibonacci hashing)."""
     mask = table.code.shape[0] - 1

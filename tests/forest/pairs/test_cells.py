@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from distforest import TreeRank
 from distforest.evaluation.roc import ROC
-from distforest.forest.pairs.cells import Cells, order_of_pruning, pruned
 from distforest.forest.pairs.pair_scores import ranks_of, training_pairs, walked
 from distforest.forest.pairs.pair_walks import Walks
+from distforest.forest.pairs.ranking_cells import Cells, order_of_pruning, pruned
 from tests.ranking_trees import Asked, Trees, planted
 from tests.reference import naive_trees_of_pairs as ref
 
@@ -46,7 +46,7 @@ def addresses(cells: Cells) -> dict[int, tuple[int, int]]:
 @given(grown)
 def test_each_parting_gains_half_its_lambda(trees: Trees) -> None:
     for tree in range(trees.n_trees):
-        cells = Cells.of(trees.ranks, tree)
+        cells = Cells.from_ranks(trees.ranks, tree)
         where = addresses(cells)
         expected = {(c["depth"], c["k"]): c for c in ref.inner_of(trees.asked.expected(trees.sample(tree)))}
         gains = cells.gains(cells.counts)
@@ -70,7 +70,7 @@ def test_partings_go_in_the_order_of_the_formulas(trees: Trees) -> None:
         inner = [{(c["depth"], c["k"]): c["gain"] for c in ref.inner_of(own) if "left" in c} for own in smaller]
         gains = list(inner[0].values())
         assume(len(set(gains)) == len(gains))
-        cells = Cells.of(trees.ranks, tree)
+        cells = Cells.from_ranks(trees.ranks, tree)
         order = order_of_pruning(cells)
         where = addresses(cells)
         expected = [(set(before) - set(after)).pop() for before, after in pairwise(inner)]
@@ -108,7 +108,7 @@ def test_a_pruned_forest_is_the_forest_with_fewer_cells(forest: TreeRank, gain: 
     pairs = training_pairs(whole, every)
     for tree in range(3):
         start = whole.table.tree_start[tree]
-        cells = Cells.of(before, tree)
+        cells = Cells.from_ranks(before, tree)
         order = order_of_pruning(cells)
         gone = {cell for cell, largest in order if largest <= gain}
         ends = walked(Walks(some.table), tree, pairs)

@@ -212,7 +212,7 @@ def test_oblique_nodes_of_a_file_are_walked_by_their_sums() -> None:
     )
     table.check(P)
     X = queries(20)
-    pairs = PointPairs.of(PairColumns("difference", P), X, [[k, 19 - k] for k in range(20)])
+    pairs = PointPairs.from_points(PairColumns("difference", P), X, [[k, 19 - k] for k in range(20)])
     apart = np.abs(X - X[::-1])
     expected = np.where(apart[:, 0] - 2.0 * apart[:, 2].astype(np.float64) <= 0.25, 1, 2)
     assert pair_scores.walked(Walks(table), 0, pairs).tolist() == expected.tolist()

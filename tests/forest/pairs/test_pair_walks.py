@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from distforest.forest.node_table import NodeTable
 from distforest.forest.pairs import pair_walks
 from distforest.forest.pairs.pair_walks import Block, Walks, blocks_of
 from distforest.forest.sum_walks import walk_sums
-from distforest.forest.table import NodeTable
 from distforest.forest.walks import FEW_WALKERS
 from distforest.sources.point_pairs import FAMILIES, PairColumns, PointPairs
 from tests.reference import naive_missing_pairs
@@ -73,7 +73,7 @@ def test_pairs_arrive_where_each_would_alone(thresholds: list[float], columns: l
     assert table.steps is not None
     for tree in range(2):
         expected = [alone(table, tree, row) for row in values]
-        assert walks.ends(tree, Block.of(values)).tolist() == expected
+        assert walks.ends(tree, Block.from_values(values)).tolist() == expected
         assert one_by_one(table, tree, values).tolist() == expected
 
 
@@ -87,9 +87,9 @@ def test_trees_of_any_shape_are_walked_as_one_pair_would(sizes: list[int], seed:
     walks, sums = Walks(table), np.zeros(len(values))
     for tree in range(table.n_trees):
         ends = [alone(table, tree, row) for row in values]
-        assert walks.ends(tree, Block.of(values)).tolist() == ends
+        assert walks.ends(tree, Block.from_values(values)).tolist() == ends
         sums += parts[ends]
-    assert walks.sums(parts, Block.of(values)).tolist() == sums.tolist()
+    assert walks.sums(parts, Block.from_values(values)).tolist() == sums.tolist()
 
 
 def test_a_table_that_is_no_tree_is_walked_too() -> None:
@@ -99,14 +99,18 @@ def test_a_table_that_is_no_tree_is_walked_too() -> None:
     table = replace(table, left=left, right=right)
     table.check(2)
     values = np.float32([[0, 0], [0, 1], [1, 0], [1, 1]])
-    assert Walks(table).ends(1, Block.of(values)).tolist() == [alone(table, 1, row) for row in values] == [6, 5, 6, 5]
+    assert (
+        Walks(table).ends(1, Block.from_values(values)).tolist()
+        == [alone(table, 1, row) for row in values]
+        == [6, 5, 6, 5]
+    )
 
 
 def test_sums_of_columns_are_walked_one_by_one() -> None:
     table = replace(table_of([0.5, 0.5, 0.5], [0, 1, 0]), weights=np.array([1.0, -1.0, 1.0]))
     walks = Walks(table)
     assert table.steps is None
-    assert walks.ends(1, Block.of(np.float32([[0.0, -0.75], [0.0, 0.0], [1.0, 0.0]]))).tolist() == [5, 4, 7]
+    assert walks.ends(1, Block.from_values(np.float32([[0.0, -0.75], [0.0, 0.0], [1.0, 0.0]]))).tolist() == [5, 4, 7]
 
 
 @pytest.mark.parametrize("cells", [1, 50, 1 << 17])
@@ -117,7 +121,7 @@ def test_blocks_hold_the_columns_of_all_pairs(family: str, cells: int, monkeypat
     X, dots, sames = rng.normal(size=(9, 3)), rng.normal(size=(9, 2)), rng.integers(0, 2, (9, 4))
     numbers = rng.integers(0, 9, (70, 2))
     columns = PairColumns(family, 3, (("dot", 2), ("same", 4)))
-    pairs = PointPairs.of(columns, np.hstack([X, dots, sames]), numbers)
+    pairs = PointPairs.from_points(columns, np.hstack([X, dots, sames]), numbers)
     dots32, sames32 = pairs.points[:, 3:5], pairs.points[:, 5:]
     expected = ref.pair_table(pairs.points[:, :3], numbers, family, [dots32], [sames32])
     last = 0
@@ -135,7 +139,7 @@ def test_classes_are_counted_at_every_node_that_is_passed() -> None:
     counts = np.zeros((7, 2), np.int64)
     codes, weights = np.array([0, 1, 1, 0, 1], np.uint8), np.array([1, 2, 4, 8, 16], np.int32)
     for _ in range(2):  # blocks add up
-        Walks(table).tally(1, Block.of(values), codes, weights, counts)
+        Walks(table).tally(1, Block.from_values(values), codes, weights, counts)
     assert (counts // 2).tolist() == [[9, 22], [1, 2], [8, 20], [1, 0], [0, 2], [0, 4], [8, 16]]
 
 
@@ -144,7 +148,7 @@ def test_a_column_is_missing_where_either_point_lacks_its_feature(family: str) -
     rng = np.random.default_rng(0)
     X, dots = np.where(rng.random((9, 3)) < 0.3, np.nan, rng.normal(size=(9, 3))), rng.normal(size=(9, 2))
     numbers = rng.integers(0, 9, (70, 2))
-    pairs = PointPairs.of(PairColumns(family, 3, (("dot", 2),)), np.hstack([X, dots]), numbers)
+    pairs = PointPairs.from_points(PairColumns(family, 3, (("dot", 2),)), np.hstack([X, dots]), numbers)
     dot = ref.pair_table(np.zeros((9, 1)), numbers, "difference", [pairs.points[:, 3:]])[:, 1:]
     own = [naive_missing_pairs.pair_columns(pairs.points[a, :3], pairs.points[b, :3], family) for a, b in numbers]
     expected = np.hstack([np.array(own, np.float32), dot])
@@ -179,7 +183,7 @@ def test_pairs_that_lack_values_walk_to_the_side_of_each_node(sizes: list[int], 
                 is_right = sends_right[node] if np.isnan(value) else value > table.threshold[node]
                 node = root + int((table.right if is_right else table.left)[node])
             expected.append(node)
-        assert Walks(table).ends(tree, Block.of(values)).tolist() == expected
+        assert Walks(table).ends(tree, Block.from_values(values)).tolist() == expected
         ends = np.empty(len(values), np.int64)
         walk_sums(table.sending_on().sum_nodes, table.sets_if_any, int(table.tree_start[tree]), values, ends)
         assert ends.tolist() == expected

@@ -87,7 +87,7 @@ def test_chunks_of_several_arrays_come_back(
 ) -> None:
     monkeypatch.setattr("distforest.forest.forest.SEALED_CHUNK_BYTES", 64)
     forest, path = forest_of("members"), tmp_path / "f.zarr"
-    save(Forest.of(forest.meaning, forest.arrays()), str(path))
+    save(Forest.from_arrays(forest.meaning, forest.arrays()), str(path))
     assert max(len(entry["sha256"]) for entry in manifest_of(path)["arrays"].values()) > 20
     assert contents(open_forest(str(path))) == contents(forest)
     chunk = path / "distances" / "c" / "7" / "0"

@@ -95,7 +95,7 @@ def test_after_one_that_was_killed_the_next_is_written(
 
 def test_one_that_was_killed_in_place_is_replaced_but_not_that_of_a_job(forest_of: ForestOf) -> None:
     for name, mark in (("saved", artifact.SAVED), ("job", {"fingerprint": "of a job"})):
-        begun = Building.of(f"memory://killed/{name}.zarr", FOREST_KIND, mark)
+        begun = Building.from_output(f"memory://killed/{name}.zarr", FOREST_KIND, mark)
         begun.begin()
         begun.folder.write("left/zarr.json", b"{}")
     save(forest_of("labels"), "memory://killed/saved.zarr")

@@ -28,13 +28,13 @@ def targets_of(search: Search, data: st.DataObject) -> np.ndarray:
 
 
 def of_targets(targets: np.ndarray) -> AbsoluteDistance:
-    return AbsoluteDistance.of(targets[:, None])
+    return AbsoluteDistance.from_targets(targets[:, None])
 
 
 def of_matrix(targets: np.ndarray) -> MeanDistance:
     """The criterion of the matrix of all differences."""
     z = np.abs(targets[:, None] - targets).astype(np.float32)
-    return MeanDistance.of(z, float(z.max()))
+    return MeanDistance.from_distances(z, float(z.max()))
 
 
 @FREE

@@ -12,23 +12,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from distforest.growth.cuts.clusters import SCORES
 from distforest.growth.cuts.companions import (
     BLUR,
     NO_COLUMN,
     CategoryNumbers,
     Companions,
-    Judges,
+    CompanionScores,
     cut_categories,
-    judge_categories,
     keep_places,
     number_at,
     place_categories,
+    score_categories,
     sign_of,
 )
+from distforest.growth.cuts.two_clusters import SCORES
 from distforest.growth.cuts.two_means import CandidateCuts, ClusterScoring
 from distforest.growth.cuts.witnesses import Witnesses
-from distforest.growth.draws.columns import ColumnWeights, Oblique
+from distforest.growth.draws.column_draws import ColumnWeights, Oblique
 from tests import samples
 from tests.reference import naive_clusters as ref
 from tests.tries import tries
@@ -58,9 +58,9 @@ class Node:
     def places(self) -> np.ndarray:
         return ref.category_places(self.s, self.weights, self.categories)
 
-    def judges(self, fences: tuple[float, float] = (-math.inf, math.inf)) -> Judges:
+    def companion_scores(self, fences: tuple[float, float] = (-math.inf, math.inf)) -> CompanionScores:
         n = np.array([[np.unique(self.categories).size]])
-        return Judges(self.s[None].copy(), np.array([[self.blur]]), np.array(fences)[:, None, None], n)
+        return CompanionScores(self.s[None].copy(), np.array([[self.blur]]), np.array(fences)[:, None, None], n)
 
     def score(self, threshold: float, score: str, relative: bool) -> float:
         n, left = np.unique(self.categories).size, self.places <= threshold
@@ -70,7 +70,7 @@ class Node:
         """Threshold and score of the best cut."""
         cuts = CandidateCuts.none(1, 1)
         level = self.starts, self.weights, self.places[None]
-        cut_categories(*level, self.judges(), ClusterScoring(SCORES[score], relative, min_leaf), cuts)
+        cut_categories(*level, self.companion_scores(), ClusterScoring(SCORES[score], relative, min_leaf), cuts)
         return float(cuts.thresholds[0, 0]), float(cuts.scores[0, 0])
 
 
@@ -112,7 +112,7 @@ def test_a_given_cut_scores_by_the_formula(
 ) -> None:
     cuts = CandidateCuts(np.array([[threshold]]), np.array([[-math.inf]]))
     scoring = ClusterScoring(SCORES[score], relative, min_leaf)
-    judge_categories(node.starts, node.weights, node.places[None], node.judges(), scoring, cuts)
+    score_categories(node.starts, node.weights, node.places[None], node.companion_scores(), scoring, cuts)
     left, expected = node.places <= threshold, -math.inf
     if min(node.weights[left].sum(), node.weights[~left].sum()) >= min_leaf:
         expected = node.score(threshold, score, relative)
@@ -124,10 +124,10 @@ def test_stray_values_and_missing_ones_do_not_judge(score: str) -> None:
     node = Node(np.array([0, 0, 1, 1, 2, 2]), np.ones(6, np.int32), np.array([0.0, 1, 2, 3, 3, 4]))
     places = np.concatenate([node.places, [0.5, 3.5]])
     s = np.concatenate([node.s, [1e9, np.nan]])
-    longer = Judges(s[None], np.array([[BLUR]]), np.array([-9.0, 9.0])[:, None, None], np.array([[3]]))
+    longer = CompanionScores(s[None], np.array([[BLUR]]), np.array([-9.0, 9.0])[:, None, None], np.array([[3]]))
     cuts = CandidateCuts(np.array([[1.0]]), np.array([[-math.inf]]))
     level = np.array([0, 8]), np.ones(8, np.int32), places[None]
-    judge_categories(*level, longer, ClusterScoring(SCORES[score], True, 3), cuts)  # the stray row makes a third
+    score_categories(*level, longer, ClusterScoring(SCORES[score], True, 3), cuts)  # the stray row makes a third
     assert cuts.scores[0, 0] == pytest.approx(node.score(1.0, score, True), rel=1e-12)
 
 
@@ -178,14 +178,16 @@ def test_halves_score_as_uniform_numbers_do() -> None:
 def test_a_place_is_the_mean_over_the_rows_of_a_category(node: Node, holes: set[int]) -> None:
     s = np.array([math.nan if r in holes else own for r, own in enumerate(node.s)])
     values = node.categories[None].astype(np.float64)
-    judges = Judges(s[None], np.array([[0.0]]), np.array([-2.0, 2.0])[:, None, None], np.zeros((1, 1), np.int64))
-    place_categories(node.starts, node.weights, 5, judges, values)
+    companion_scores = CompanionScores(
+        s[None], np.array([[0.0]]), np.array([-2.0, 2.0])[:, None, None], np.zeros((1, 1), np.int64)
+    )
+    place_categories(node.starts, node.weights, 5, companion_scores, values)
     known, expected = ~np.isnan(s), np.full(len(s), math.nan)
     for c in np.unique(node.categories[known]):
         own = known & (node.categories == c)
         expected[node.categories == c] = ref.mean(np.clip(s[own], -2, 2), node.weights[own])
     np.testing.assert_allclose(values[0], expected, rtol=1e-12, atol=1e-12)
-    assert judges.n_places[0, 0] == np.unique(node.categories[known]).size
+    assert companion_scores.n_places[0, 0] == np.unique(node.categories[known]).size
 
 
 def test_categories_keep_the_places_that_judged() -> None:
@@ -203,11 +205,11 @@ SIZES = np.array([3, 0, 3, 2], np.int32)
 def companions(combinations: float = 2.0) -> Companions:
     draw = Oblique(ColumnWeights.uniform(4), 6, combinations, np.ones(4))
     keys = np.array([11, 12], np.uint64)
-    return Companions(MATRIX, CategoryNumbers.of(MATRIX, SIZES), draw, fenced=False).attempted(keys, 1)
+    return Companions(MATRIX, CategoryNumbers.from_matrix(MATRIX, SIZES), draw, fenced=False).attempted(keys, 1)
 
 
 def test_categories_are_numbered_as_they_come() -> None:
-    numbers = CategoryNumbers.of(MATRIX, SIZES)
+    numbers = CategoryNumbers.from_matrix(MATRIX, SIZES)
     assert numbers.start.tolist() == [0, 3, 3, 6, 8]
     assert numbers.number.tolist() == [0, 1, 2, 1, 2, 0, 0, 1]
     key = np.uint64(5)
@@ -224,14 +226,14 @@ def test_companions_are_sums_of_other_columns(combinations: float) -> None:
     own = np.array([[0, 2], [NO_COLUMN, 3], [2, NO_COLUMN]], np.int32)
     frontier = samples.level([[0, 1, 2, 3], [1, 3, 4]], [[1, 1, 2, 1], [1, 1, 1]])
     drawn = companions(combinations).drawn(frontier, own)
-    judges = companions(combinations).judges(frontier, drawn)
+    companion_scores = companions(combinations).score(frontier, drawn)
     for f in range(2):
         rows = frontier.rows[frontier.starts[f] : frontier.starts[f + 1]]
         for k in range(3):
-            s, of_node = np.zeros(len(rows)), judges.scores[k, frontier.starts[f] : frontier.starts[f + 1]]
+            s, of_node = np.zeros(len(rows)), companion_scores.scores[k, frontier.starts[f] : frontier.starts[f + 1]]
             if own[k, f] == NO_COLUMN:
                 assert np.isnan(of_node).all()
-                assert np.isnan(judges.blur[k, f])
+                assert np.isnan(companion_scores.blur[k, f])
                 continue
             blur, first, last = 0.0, drawn.sums.offset[f * 3 + k], drawn.sums.offset[f * 3 + k + 1]
             columns = [c for c in drawn.sums.columns[first:last].tolist() if c != NO_COLUMN]
@@ -242,21 +244,21 @@ def test_companions_are_sums_of_other_columns(combinations: float) -> None:
                     continue
                 blur += a**2 / 3 if SIZES[c] else 0.0
                 for r, row in enumerate(rows):
-                    numbers = CategoryNumbers.of(MATRIX, SIZES)
+                    numbers = CategoryNumbers.from_matrix(MATRIX, SIZES)
                     s[r] += a * number_at(float(MATRIX[row, c]), int(c), drawn.signs[f, k], numbers)
             s[np.isnan(MATRIX[rows, own[k, f]])] = math.nan
             np.testing.assert_allclose(of_node, s, rtol=1e-12)
-            assert judges.blur[k, f] == pytest.approx(blur)
+            assert companion_scores.blur[k, f] == pytest.approx(blur)
 
 
 @pytest.mark.slow
 def test_a_column_alone_has_no_companion() -> None:
-    draw = Oblique(ColumnWeights.of(np.array([1.0, 0.0])), 1, 2.0, np.ones(2))
-    alone = Companions(MATRIX[:, :2], CategoryNumbers.of(MATRIX[:, :2], SIZES[:2]), draw, fenced=True)
+    draw = Oblique(ColumnWeights.from_weights(np.array([1.0, 0.0])), 1, 2.0, np.ones(2))
+    alone = Companions(MATRIX[:, :2], CategoryNumbers.from_matrix(MATRIX[:, :2], SIZES[:2]), draw, fenced=True)
     frontier = samples.level([[0, 1, 2]], [[1, 1, 1]])
     alone = alone.attempted(np.array([3], np.uint64), 0)
-    judges = alone.judges(frontier, alone.drawn(frontier, np.zeros((1, 1), np.int32)))
-    assert np.isnan(judges.scores).all()
+    companion_scores = alone.score(frontier, alone.drawn(frontier, np.zeros((1, 1), np.int32)))
+    assert np.isnan(companion_scores.scores).all()
 
 
 def test_a_witness_of_categories_is_its_signs() -> None:
@@ -264,7 +266,7 @@ def test_a_witness_of_categories_is_its_signs() -> None:
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 6, 50).astype(np.float32)
     codes[3] = math.nan
-    matrix, numbers = codes[:, None], CategoryNumbers.of(codes[:, None], np.array([6], np.int32))
+    matrix, numbers = codes[:, None], CategoryNumbers.from_matrix(codes[:, None], np.array([6], np.int32))
     frontier = samples.level([list(range(50))], [rng.integers(1, 3, 50).tolist()])
     x = codes + rng.normal(size=50)
     x[3] = 0.0

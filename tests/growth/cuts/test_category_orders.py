@@ -106,7 +106,7 @@ def test_of_two_weighted_classes_the_best_subset_is_found(node: Node, data: st.D
 @given(nodes(), st.data())
 def test_of_targets_the_best_subset_is_found(node: Node, data: st.DataObject) -> None:
     targets = data.draw(st.lists(st.integers(-20, 20), min_size=len(node.rows), max_size=len(node.rows)))
-    criterion = Variance.of(np.array(targets, np.float64)[:, None], 0.5)
+    criterion = Variance.from_vectors(np.array(targets, np.float64)[:, None], 0.5)
     best = node.best(naive.embedding_pairs([[float(y)] for y in targets], 0.5))
     assert node.gain(criterion) == pytest.approx(best, rel=1e-9, abs=1e-9)
 
@@ -116,7 +116,7 @@ def test_of_targets_the_best_subset_is_found(node: Node, data: st.DataObject) ->
 @given(nodes(), st.data())
 def test_categories_are_ranked_by_their_means(node: Node, data: st.DataObject) -> None:
     targets = data.draw(st.lists(st.integers(-3, 3), min_size=len(node.rows), max_size=len(node.rows)))
-    criterion = Variance.of(np.array(targets, np.float64)[:, None], 0.5)
+    criterion = Variance.from_vectors(np.array(targets, np.float64)[:, None], 0.5)
     # in fixed point less their middle: a monotone map, and equal means stay equal
     fixed = [Fraction(int(y)) for y in criterion.truth[:, 0]]
     expected = order_of_means(node.categories, fixed, node.weights)
@@ -151,8 +151,8 @@ def share_of_best(kind: str, seed: int, n_categories: int) -> float:
     Y = rng.normal(size=(n_categories, q))[node.categories] + rng.normal(size=(len(node.categories), q))
     z = cdist(Y, Y, "euclidean" if kind == "distances" else "sqeuclidean")
     if kind == "embedding":
-        return node.gain(Variance.of(Y, 1.0)) / node.best_gain(z)
-    return node.gain(MeanDistance.of(z.astype(np.float32), float(z.max()))) / node.best_gain(z)
+        return node.gain(Variance.from_vectors(Y, 1.0)) / node.best_gain(z)
+    return node.gain(MeanDistance.from_distances(z.astype(np.float32), float(z.max()))) / node.best_gain(z)
 
 
 @pytest.mark.parametrize("kind", ["classes", "embedding", "distances", "squared distances"])
@@ -176,7 +176,12 @@ def test_nothing_depends_on_the_codes() -> None:
     Y = rng.normal(size=(60, 3))
     z = cdist(Y, Y).astype(np.float32)
     labels = rng.integers(0, 3, 60).astype(np.int32)
-    criteria = [Gini(labels, 3), Variance.of(Y, 1.0), Variance.of(Y[:, :1], 0.5), MeanDistance.of(z, float(z.max()))]
+    criteria = [
+        Gini(labels, 3),
+        Variance.from_vectors(Y, 1.0),
+        Variance.from_vectors(Y[:, :1], 0.5),
+        MeanDistance.from_distances(z, float(z.max())),
+    ]
     missing = rng.random(60) < 0.2
     coded = np.where(missing, np.nan, node.categories)
     renamed = np.where(missing, np.nan, rng.permutation(500)[node.categories])
@@ -203,7 +208,7 @@ def test_categories_that_differ_in_nothing_can_be_parted() -> None:
         assert node.ranks(criterion) == [1.0, 1.0, 0.0, 0.0, 2.0, 2.0]
     z = 1.0 - np.eye(2, dtype=np.float32)
     z = np.tile(z, (3, 3))
-    assert node.ranks(MeanDistance.of(z, 1.0)) == [1.0, 1.0, 0.0, 0.0, 2.0, 2.0]
+    assert node.ranks(MeanDistance.from_distances(z, 1.0)) == [1.0, 1.0, 0.0, 0.0, 2.0, 2.0]
 
 
 @pytest.mark.parametrize("values", [[np.nan] * 4, [3.0] * 4, [3.0, np.nan, np.nan, 3.0]])
@@ -211,7 +216,7 @@ def test_one_category_or_none_is_not_cut(values: list[float]) -> None:
     node = Node([0] * 4, [1] * 4)
     z = (1.0 - np.eye(4)).astype(np.float32)
     labels = np.arange(4, dtype=np.int32)
-    for criterion in (Gini(labels, 4), Variance.of(np.eye(4), 1.0), MeanDistance.of(z, 1.0)):
+    for criterion in (Gini(labels, 4), Variance.from_vectors(np.eye(4), 1.0), MeanDistance.from_distances(z, 1.0)):
         frontier, given = samples.level([node.rows], [node.weights]), np.array([values])
         criterion.rank_categories(frontier, np.ones((1, 1), np.bool_), 4, given)
         assert criterion.cut(frontier, given, 1).candidate.tolist() == [-1]

@@ -44,7 +44,7 @@ def assert_same(one: Any, other: Any, search: Search) -> None:
 def of_matrix(codes: np.ndarray, costs: np.ndarray) -> MeanDistance:
     """The criterion of the matrix of all distances."""
     z = costs[np.ix_(codes, codes)]
-    return MeanDistance.of(z, float(z.max()))
+    return MeanDistance.from_distances(z, float(z.max()))
 
 
 @FREE
@@ -58,7 +58,7 @@ def test_cuts_are_those_of_the_formula(search: Search, data: st.DataObject) -> N
         bits = naive.node_bits(block, float(z.max()), naive.node_digits(weights))
         return naive.best_cut_dense(values, block, weights, search.min_leaf, bits)
 
-    assert_cuts(ClassCosts.of(codes, costs), search, search.expected(expected))
+    assert_cuts(ClassCosts.from_codes(codes, costs), search, search.expected(expected))
 
 
 @FREE
@@ -66,7 +66,7 @@ def test_cuts_are_those_of_the_formula(search: Search, data: st.DataObject) -> N
 def test_cuts_are_those_of_the_matrix_bit_for_bit(search: Search, data: st.DataObject, places: bool) -> None:
     codes, costs = codes_of(search, data, N_CLASSES), costs_from(data)
     search = replace(search, rows=[sorted(rows) for rows in search.rows])
-    one = replace(ClassCosts.of(codes, costs), places_missing=places)
+    one = replace(ClassCosts.from_codes(codes, costs), places_missing=places)
     other = replace(of_matrix(codes, costs), places_missing=places)
     assert_same(one, other, search)
     keys = np.arange(len(search.rows), dtype=np.uint64)
@@ -77,7 +77,7 @@ def test_cuts_are_those_of_the_matrix_bit_for_bit(search: Search, data: st.DataO
 @given(searches(), st.data())
 def test_equal_costs_are_the_gini_impurity(search: Search, data: st.DataObject) -> None:
     codes = codes_of(search, data, N_CLASSES)
-    found = cut(ClassCosts.of(codes, 1.0 - np.eye(N_CLASSES, dtype=np.float32)), search)
+    found = cut(ClassCosts.from_codes(codes, 1.0 - np.eye(N_CLASSES, dtype=np.float32)), search)
     expected = cut(Gini(codes, N_CLASSES), search)
     assert found.candidate.tolist() == expected.candidate.tolist()
     np.testing.assert_allclose(found.gain, expected.gain, rtol=1e-10, atol=1e-12)
@@ -86,13 +86,13 @@ def test_equal_costs_are_the_gini_impurity(search: Search, data: st.DataObject) 
 def test_the_dear_classes_are_parted_first() -> None:
     search = line([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
     codes, costs = np.array([0, 0, 1, 1, 2, 2], np.int32), np.array([[0, 9, 9], [9, 0, 1], [9, 1, 0]], np.float32)
-    assert cut(ClassCosts.of(codes, costs), search).threshold.tolist() == [2.5]
-    assert cut(ClassCosts.of(codes, costs[::-1, ::-1].copy()), search).threshold.tolist() == [4.5]
+    assert cut(ClassCosts.from_codes(codes, costs), search).threshold.tolist() == [2.5]
+    assert cut(ClassCosts.from_codes(codes, costs[::-1, ::-1].copy()), search).threshold.tolist() == [4.5]
 
 
 def test_classes_without_a_cost_are_one() -> None:
     costs = np.zeros((2, 2), np.float32)
-    assert not ClassCosts.of(np.array([0, 1], np.int32), costs).impure(line([1.0, 2.0]).frontier).any()
+    assert not ClassCosts.from_codes(np.array([0, 1], np.int32), costs).impure(line([1.0, 2.0]).frontier).any()
 
 
 @FREE
@@ -103,6 +103,6 @@ def test_categories_are_ranked_as_by_the_matrix(search: Search, data: st.DataObj
     values = np.where(np.isnan(search.values), np.nan, np.abs(search.values).clip(0, 3).round())
     which = np.ones((len(values), len(search.rows)), np.bool_)
     ranks = [values.copy(), values.copy()]
-    for criterion, own in zip((ClassCosts.of(codes, costs), of_matrix(codes, costs)), ranks, strict=True):
+    for criterion, own in zip((ClassCosts.from_codes(codes, costs), of_matrix(codes, costs)), ranks, strict=True):
         criterion.rank_categories(search.frontier, which, 4, own)
     np.testing.assert_array_equal(*ranks)

@@ -20,9 +20,9 @@ from distforest.growth.cuts.class_weights import MOST_WEIGHT, ClassWeights, key_
 from distforest.growth.cuts.criteria import Gini
 from distforest.growth.cuts.search import Limits, project_and_cut
 from distforest.growth.methods import search_of
-from distforest.jobs.cluster import Here
+from distforest.jobs.cluster import Threads
+from distforest.jobs.input_staging import stage_inputs
 from distforest.jobs.spec import Spec
-from distforest.jobs.staging import stage_inputs
 from distforest.jobs.train import Options, fit, fit_here
 from distforest.sources.arrays import write_array
 from distforest.sources.binned import BinnedSource
@@ -45,7 +45,7 @@ CODES_OF = {2: np.array([0, 1], np.int32), 3: np.array([0, 1, 2], np.int32)}
 
 
 def integers(given: Any, codes: np.ndarray = CODES, classes: Any = ("a", "b", "c"), n_draws: int = 6) -> list[int]:
-    found: list[int] = ClassWeights.of(given, codes, list(classes)).integers(n_draws).tolist()
+    found: list[int] = ClassWeights.from_labels(given, codes, list(classes)).integers(n_draws).tolist()
     return found
 
 
@@ -60,7 +60,7 @@ def test_weights_of_labels_of_any_type_are_those_of_scikit_learn(labels: list[An
     for own in (dict(zip(labels, weights, strict=True)), {labels[1]: weights[1]}, {}, "balanced"):
         said = own if isinstance(own, str) else {key_of(label): weight for label, weight in own.items()}
         expected = compute_class_weight(own, classes=np.array(labels), y=y)
-        np.testing.assert_allclose(ClassWeights.of(said, codes, labels).weights, expected, rtol=1e-15)
+        np.testing.assert_allclose(ClassWeights.from_labels(said, codes, labels).weights, expected, rtol=1e-15)
 
 
 def test_labels_that_are_equal_have_one_key() -> None:
@@ -102,7 +102,7 @@ def test_weights_are_sixty_fourths_of_the_least(weights: list[float], expected: 
     ],
 )
 def test_weights_far_apart_have_a_coarser_least_one(weights: list[float], expected: list[int]) -> None:
-    found = ClassWeights.of(
+    found = ClassWeights.from_labels(
         dict(zip("abc", weights, strict=False)), CODES_OF[len(weights)], list("abc")[: len(weights)]
     )
     assert found.integers(n_draws=100).tolist() == expected
@@ -172,7 +172,7 @@ def test_a_weight_can_turn_a_cut_and_a_light_side_stays_light() -> None:
 
 @pytest.mark.kernels
 def test_binned_columns_are_cut_by_weighted_classes_too() -> None:
-    source, frontier = BinnedSource.of(samples.features(60), 8), samples.level([list(range(60))], [[1] * 60])
+    source, frontier = BinnedSource.from_features(samples.features(60), 8), samples.level([list(range(60))], [[1] * 60])
     projections = samples.projections([[[(0, 1.0)], [(1, 1.0)], [(3, 1.0)]]])
     weighted = Gini(samples.labels(60), 3, class_weights=np.array([64, 640, 99]))
     found, values = search_of(source, weighted)(source, weighted, frontier, projections, Limits())
@@ -279,7 +279,7 @@ def test_a_job_an_estimator_and_a_loaded_one_are_the_same_forest(given: Any, tmp
     params = {"n_estimators": 5, "class_weight": said}
     head = {"format": 1, "method": "simforest", "seed": 4, "output": address}
     spec = Spec.from_dict({**head, "input": relations, "params": params})
-    done = fit(stage_inputs(spec, str(tmp_path / "job")), address, Folder(str(tmp_path / "job")), Here(), Options())
+    done = fit(stage_inputs(spec, str(tmp_path / "job")), address, Folder(str(tmp_path / "job")), Threads(), Options())
     own = SimForestClassifier("rbf", n_estimators=5, class_weight=given, random_state=4).fit(X, y)
     opened = load(address)
     assert own.digest_ == done.digest == opened.digest_

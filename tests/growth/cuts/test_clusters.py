@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from distforest.growth.cuts import clusters
-from distforest.growth.cuts.clusters import SCORES, TwoClusters, project_and_cut_clusters
+from distforest.growth.cuts import two_clusters
 from distforest.growth.cuts.fences import LOWER, UPPER
-from distforest.growth.cuts.gaussians import judge_cuts
+from distforest.growth.cuts.gaussians import score_cuts
 from distforest.growth.cuts.scan import NO_CUT
 from distforest.growth.cuts.search import Limits, project_and_cut
+from distforest.growth.cuts.two_clusters import SCORES, TwoClusters, project_and_cut_clusters
 from distforest.growth.cuts.two_means import EQUAL_BIC, FAST_BIC, TWO_MEANS, CandidateCuts, ClusterScoring
 from distforest.sources.arrays import ArraySource
 from tests import samples
@@ -349,7 +349,7 @@ def judged(
     bounds = np.full((5, len(thresholds), 1), np.nan)
     bounds[LOWER], bounds[UPPER] = fences
     frontier, scoring = own.frontier, ClusterScoring(score, relative, own.min_leaf)
-    judge_cuts(frontier.starts, frontier.weights, values, scoring, bounds, cuts)
+    score_cuts(frontier.starts, frontier.weights, values, scoring, bounds, cuts)
     return cuts.scores[:, 0].tolist()
 
 
@@ -446,7 +446,7 @@ def test_cuts_and_values_are_those_of_a_level_that_is_projected_whole(
 ) -> None:
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((120, 4)).astype(np.float32)
-    source = ArraySource.of(np.round(X) if rounded else X)
+    source = ArraySource.from_values(np.round(X) if rounded else X)
     rows = [rng.permutation(120)[:size].tolist() for size in sizes]
     frontier = samples.level(rows, [rng.integers(1, 4, size).tolist() for size in sizes])
     drawn = [
@@ -456,7 +456,7 @@ def test_cuts_and_values_are_those_of_a_level_that_is_projected_whole(
     level = TwoClusters(score, relative), frontier, samples.projections(terms), Limits(min_samples_leaf=2)
     expected, values = project_and_cut(source, *level)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clusters, "CACHE_CELLS", cells)
+        patch.setattr(two_clusters, "CACHE_CELLS", cells)
         found, own = project_and_cut_clusters(source, *level)
     for name, array in expected._asdict().items():
         np.testing.assert_array_equal(getattr(found, name), array, name)

@@ -103,7 +103,7 @@ def symmetric(n: int, numbers: st.SearchStrategy[float], data: st.DataObject) ->
 
 
 def of_distances(z: np.ndarray) -> MeanDistance:
-    return MeanDistance.of(z, float(np.abs(z).max()))
+    return MeanDistance.from_distances(z, float(np.abs(z).max()))
 
 
 # --- the best cut -----------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def test_variance(search: Search, data: st.DataObject, factor: float) -> None:
     expected = search.expected(
         lambda values, rows, w: naive.best_cut_embedding(values, Y[rows], w, search.min_leaf, factor)
     )
-    assert_cuts(Variance.of(Y, factor), search, expected)
+    assert_cuts(Variance.from_vectors(Y, factor), search, expected)
 
 
 @FREE
@@ -170,7 +170,7 @@ def test_mean_distance(search: Search, data: st.DataObject, small: bool) -> None
 @given(searches(), st.data())
 def test_a_cut_of_any_targets_is_as_good_as_the_best(search: Search, data: st.DataObject) -> None:
     Y = np.array(data.draw(st.lists(TARGETS, min_size=search.n, max_size=search.n)))[:, None]
-    criterion = Variance.of(Y, 0.5)
+    criterion = Variance.from_vectors(Y, 0.5)
     found = cut(criterion, search)
     begin = 0
     for node, (rows, w) in enumerate(zip(search.rows, search.weights, strict=True)):
@@ -197,13 +197,13 @@ def test_a_cut_of_any_targets_is_as_good_as_the_best(search: Search, data: st.Da
 def test_what_is_rounding_is_judged_by_the_terms_of_the_gain(targets: list[float], values: list[float]) -> None:
     Y, search = np.array(targets)[:, None], line(values)
     expected = naive.best_cut_embedding(search.values, Y, search.weights[0], 1, 0.5)
-    found = cut(Variance.of(Y, 0.5), search)
+    found = cut(Variance.from_vectors(Y, 0.5), search)
     assert (found.candidate.tolist(), found.gain.tolist() == [0.0]) == ([expected[0]], expected[2] == 0.0)
 
 
 @pytest.mark.parametrize("size", [1e-140, 1e-30, 1e30, 1e140])
 def test_targets_of_any_size_are_cut_alike(size: float) -> None:
-    criterion = Variance.of(np.array([[0.0], [1.0], [4.0]]) * size, 0.5)
+    criterion = Variance.from_vectors(np.array([[0.0], [1.0], [4.0]]) * size, 0.5)
     found = cut(criterion, line([0.0, 1.0, 2.0]))
     assert (found.candidate[0], found.threshold[0]) == (0, 1.5)
     assert found.gain[0] * criterion.unit == pytest.approx(24.5 / 3 * size**2)
@@ -212,7 +212,7 @@ def test_targets_of_any_size_are_cut_alike(size: float) -> None:
 @pytest.mark.parametrize("size", [1e-300, 1e300])
 def test_targets_whose_squares_have_no_float_are_refused(size: float) -> None:
     with pytest.raises(InputError, match=naming("targets", "1e-150", "1e150")):
-        Variance.of(np.array([[0.0], [1.0], [-1.0]]) * size, 0.5)
+        Variance.from_vectors(np.array([[0.0], [1.0], [-1.0]]) * size, 0.5)
 
 
 # --- rules that hold for all ------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def test_a_planted_cut_is_found(kind: str, where: int) -> None:
     truth = side[order]
     criterion: Any = {
         "labels": Gini(truth, 2),
-        "targets": Variance.of(5.0 * truth[:, None] + 1.0, 0.5),
+        "targets": Variance.from_vectors(5.0 * truth[:, None] + 1.0, 0.5),
         "distances": of_distances(np.abs(truth[:, None] - truth).astype(np.float32) + np.float32(0.25)),
     }[kind]
     found = cut(criterion, search)
@@ -240,7 +240,7 @@ def test_a_planted_cut_is_found(kind: str, where: int) -> None:
 def criteria_of(codes: np.ndarray) -> list[Criterion]:
     """One truth, judged in three ways."""
     z = (codes[:, None] != codes).astype(np.float32)
-    return [Gini(codes, 3), Variance.of(np.eye(3)[codes], 0.5), MeanDistance.of(z, 1.0)]
+    return [Gini(codes, 3), Variance.from_vectors(np.eye(3)[codes], 0.5), MeanDistance.from_distances(z, 1.0)]
 
 
 @FREE
@@ -293,7 +293,7 @@ def test_a_cut_of_targets_and_its_mirror_image_gain_the_same_to_the_bit() -> Non
     for _ in range(50):
         weights, Y = rng.integers(1, 6, 6).tolist(), rng.normal(size=(6, 2))
         values = rng.permutation([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0]).tolist()
-        criterion = Variance.of(Y, 0.5)
+        criterion = Variance.from_vectors(Y, 0.5)
         found = cut(criterion, line(values, weights))
         image = cut(criterion, line([-v for v in values], weights))
         assert found.gain.tobytes() == image.gain.tobytes()
@@ -306,7 +306,7 @@ def test_nodes_do_not_know_of_each_other_nor_of_the_order_of_their_rows(search: 
     codes = codes_of(search, data)
     z = symmetric(search.n, NUMBERS, data)
     Y = np.array(data.draw(st.lists(TARGETS, min_size=search.n, max_size=search.n)))[:, None]
-    for criterion in (Gini(codes, 3), of_distances(z), Variance.of(Y, 0.5)):
+    for criterion in (Gini(codes, 3), of_distances(z), Variance.from_vectors(Y, 0.5)):
         together, begin = cut(criterion, search), 0
         for node, (rows, w) in enumerate(zip(search.rows, search.weights, strict=True)):
             order = data.draw(st.permutations(range(len(rows))))
@@ -341,11 +341,11 @@ def test_a_threshold_lies_below_the_right_side_even_where_the_middle_is_rounded(
 def test_a_node_is_impure_where_two_of_its_pairs_differ(search: Search, data: st.DataObject) -> None:
     codes = codes_of(search, data, 2)
     z = symmetric(search.n, st.sampled_from([0.0, 1.0]), data)
-    dense = MeanDistance.of(z, 1.0)
+    dense = MeanDistance.from_distances(z, 1.0)
     unlike = [len(set(codes[rows].tolist())) > 1 for rows in search.rows]
     differ = [len(np.unique(z[np.ix_(rows, rows)])) > 1 for rows in search.rows]
     assert Gini(codes, 2).impure(search.frontier).tolist() == unlike
-    assert Variance.of(codes[:, None] * 2.0, 0.5).impure(search.frontier).tolist() == unlike
+    assert Variance.from_vectors(codes[:, None] * 2.0, 0.5).impure(search.frontier).tolist() == unlike
     assert dense.impure(search.frontier).tolist() == differ
     assert dense.pack(search.frontier).impure(search.frontier).tolist() == differ
 
@@ -408,12 +408,12 @@ def test_a_weight_is_so_many_equal_rows(search: Search, data: st.DataObject) -> 
     of = np.concatenate(search.rows)[places]  # the row that each of the rows apart repeats
     ends = np.cumsum([sum(own) for own in search.weights])
     rows = [list(range(end - sum(own), end)) for end, own in zip(ends.tolist(), search.weights, strict=True)]
-    vectors = Variance.of(codes[:, None] * 1.5, 0.5, heaviest=len(of))
+    vectors = Variance.from_vectors(codes[:, None] * 1.5, 0.5, heaviest=len(of))
     apart = Search(len(of), rows, [[1] * len(own) for own in rows], search.values[:, places], search.min_leaf)
     for weighed, repeated in (
         (Gini(codes, 3), Gini(codes[of], 3)),
         (vectors, replace(vectors, truth=vectors.truth[of])),
-        (MeanDistance.of(z, largest), MeanDistance.of(z[np.ix_(of, of)], largest)),
+        (MeanDistance.from_distances(z, largest), MeanDistance.from_distances(z[np.ix_(of, of)], largest)),
     ):
         found, other = cut(weighed, search), cut(repeated, apart)
         assert [part.tobytes() for part in found] == [part.tobytes() for part in other]
@@ -467,7 +467,9 @@ def test_a_candidate_gains_nothing_for_rows_that_it_leaves_behind(truth_kind: st
     few = np.full(60, math.nan)
     few[[0, 1, 30, 31]] = codes[[0, 1, 30, 31]]
     whole = np.r_[np.arange(30.0), np.arange(30.0) + 15]
-    criterion: Criterion = Gini(codes, 2) if truth_kind == "labels" else Variance.of(codes[:, None].astype(float), 0.5)
+    criterion: Criterion = (
+        Gini(codes, 2) if truth_kind == "labels" else Variance.from_vectors(codes[:, None].astype(float), 0.5)
+    )
     frontier = samples.level([list(range(60))], [[1] * 60])
     found = criterion.cut(frontier, np.stack([few, whole]), 1)
     assert found.candidate.tolist() == [1]

@@ -138,7 +138,7 @@ def test_a_cut_is_as_good_as_the_best_and_the_best_where_no_value_is_far(
 @given(searches(), st.data())
 def test_without_a_far_value_the_cuts_are_those_of_the_one_scale(search: Search, data: st.DataObject) -> None:
     Y = np.array(data.draw(st.lists(SCALARS, min_size=search.n, max_size=search.n)))[:, None]
-    plain, own = Variance.of(Y, 0.5), FarVariance(Y, 0.5, 1.0)
+    plain, own = Variance.from_vectors(Y, 0.5), FarVariance(Y, 0.5, 1.0)
     found, other = cut(plain, search), cut(own, search)
     assert (found.candidate.tolist(), found.threshold.tolist()) == (other.candidate.tolist(), other.threshold.tolist())
     is_cut = found.candidate >= 0
@@ -155,7 +155,7 @@ def test_a_node_is_impure_where_two_values_differ_by_what_counts_among_most() ->
 def test_the_one_scale_takes_all_but_the_far_value_for_equal() -> None:
     Y, search = with_far(1e20, 20), line([float(i == 17) for i in range(20)])
     ordinary = samples.level([list(range(16))], [[1] * 16])
-    assert not Variance.of(Y, 0.5).impure(ordinary)[0]
+    assert not Variance.from_vectors(Y, 0.5).impure(ordinary)[0]
     criterion = variance_of(Y, 0.5, "targets")
     assert criterion.impure(ordinary)[0]
     assert cut(criterion, search).gain[0] == pytest.approx(0.95 * 1e40, rel=1e-9)

@@ -42,15 +42,15 @@ def table_of(n_rows: int, most: int, seed: int, holes: float) -> tuple[BinnedTab
     for column in np.flatnonzero(n_categories):
         X[:, column] = np.floor(n_categories[column] * rng.random(n_rows) ** 3)
     X[rng.random(X.shape) < holes] = np.nan
-    return BinnedTable.of(X, 8, n_categories > 0), n_categories
+    return BinnedTable.from_features(X, 8, n_categories > 0), n_categories
 
 
 def criteria_of(n_rows: int, seed: int, places_missing: bool) -> list[Gini | Variance]:
     rng = np.random.default_rng(seed)
     labels, Y = rng.integers(0, 6, n_rows).astype(np.int32), np.round(rng.normal(size=(n_rows, 3)), 1)
     of_labels = [kind(labels % n, n, places_missing=places_missing) for n in (2, 3, 6) for kind in (Gini, Entropy)]
-    of_vectors = [samples.replace(Variance.of(Y[:, :n], 0.5), places_missing=places_missing) for n in (1, 3)]
-    counts = samples.replace(Poisson.of_counts(np.abs(Y[:, :1])), places_missing=places_missing)
+    of_vectors = [samples.replace(Variance.from_vectors(Y[:, :n], 0.5), places_missing=places_missing) for n in (1, 3)]
+    counts = samples.replace(Poisson.from_counts(np.abs(Y[:, :1])), places_missing=places_missing)
     return [*of_labels, *of_vectors, counts]
 
 

@@ -38,7 +38,7 @@ def graph_of(z: NDArray[np.float32], absent: float) -> GraphDistances:
     """The graph of a matrix of distances, by those that are not ``absent``."""
     rows, columns = np.nonzero(z != np.float32(absent))
     indptr = offsets(np.bincount(rows, minlength=len(z)))
-    return GraphDistances(SparseSource.of(indptr, columns.astype(np.int32), z[rows, columns], z.shape), absent)
+    return GraphDistances(SparseSource.from_arrays(indptr, columns.astype(np.int32), z[rows, columns], z.shape), absent)
 
 
 def with_absent(z: NDArray[np.float32], absent: float, data: st.DataObject) -> NDArray[np.float32]:
@@ -53,10 +53,10 @@ def both(z: NDArray[np.float32], absent: float, places: bool = False) -> tuple[G
     largest = float(np.abs(z).max())
     graph = graph_of(z, absent)
     assert graph.largest == largest
-    of_graph: Any = GraphDistance.of(graph, largest)
-    return GraphDistance(of_graph.of_graph, absent, of_graph.exponent, places_missing=places), MeanDistance.of(
-        z, largest, places
-    )
+    of_graph: Any = GraphDistance.from_graph(graph, largest)
+    return GraphDistance(
+        of_graph.of_graph, absent, of_graph.exponent, places_missing=places
+    ), MeanDistance.from_distances(z, largest, places)
 
 
 def in_order(search: Search) -> Search:

@@ -15,7 +15,7 @@ from distforest.growth.cuts.criteria import Gini, Variance
 from distforest.growth.cuts.entropy import Entropy
 from distforest.growth.cuts.mean_distance import MeanDistance
 from distforest.growth.cuts.poisson import Poisson
-from distforest.growth.cuts.search import Limits, judge_and_cut, project_and_cut
+from distforest.growth.cuts.search import Limits, project_and_cut, score_and_cut
 from distforest.growth.methods import search_of
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
@@ -34,7 +34,7 @@ FREE = settings(max_examples=tries(40))
 def binned(n_rows: int, max_bins: int, seed: int) -> BinnedSource:
     X = samples.features(n_rows, seed=seed)
     X[:, 2] = np.round(X[:, 2])
-    return BinnedSource.of(X, max_bins)
+    return BinnedSource.from_features(X, max_bins)
 
 
 def level_of(n_rows: int, n_nodes: int, seed: int) -> Frontier:
@@ -66,8 +66,14 @@ def test_the_fused_search_is_its_generic_twin_to_the_bit(
     source, frontier = binned(n_rows, max_bins, seed), level_of(n_rows, n_nodes, seed)
     projections = columns_of(frontier.n_nodes, width, seed)
     Y = samples.features(n_rows, seed=seed).astype(np.float64)[:, 1:3]
-    labels, counts = samples.labels(n_rows, seed), Poisson.of_counts(np.abs(Y[:, :1]).round())
-    for criterion in (Gini(labels, 3), Entropy(labels, 3), Variance.of(Y[:, :1], 0.5), Variance.of(Y, 1.0), counts):
+    labels, counts = samples.labels(n_rows, seed), Poisson.from_counts(np.abs(Y[:, :1]).round())
+    for criterion in (
+        Gini(labels, 3),
+        Entropy(labels, 3),
+        Variance.from_vectors(Y[:, :1], 0.5),
+        Variance.from_vectors(Y, 1.0),
+        counts,
+    ):
         cuts, values = search_of(source, criterion)(source, criterion, frontier, projections, Limits(2, min_leaf))
         twin, twin_values = project_and_cut(source, criterion, frontier, projections, Limits(2, min_leaf))
         assert [part.tobytes() for part in cuts] == [part.tobytes() for part in twin]
@@ -88,7 +94,7 @@ def test_so_it_is_where_values_are_missing(
 ) -> None:
     X = samples.features(n_rows, seed=seed)
     X[np.random.default_rng(seed).random(X.shape) < share] = np.nan
-    source, frontier = BinnedSource.of(X, max_bins), level_of(n_rows, 1, seed)
+    source, frontier = BinnedSource.from_features(X, max_bins), level_of(n_rows, 1, seed)
     projections = columns_of(frontier.n_nodes, 3, seed)
     criterion = Gini(samples.labels(n_rows, seed) % n_classes, n_classes, places_missing=True)
     cuts, values = search_of(source, criterion)(source, criterion, frontier, projections, Limits(2, min_leaf))
@@ -101,9 +107,9 @@ def test_so_it_is_where_values_are_missing(
 @pytest.mark.parametrize("where", [3, -3])
 def test_a_side_may_weigh_just_min_leaf(n_rows: int, where: int) -> None:
     side = (np.arange(n_rows) >= where % n_rows).astype(np.int32)
-    source = BinnedSource.of(np.arange(n_rows, dtype=np.float32)[:, None], 256)
+    source = BinnedSource.from_features(np.arange(n_rows, dtype=np.float32)[:, None], 256)
     frontier = samples.level([list(range(n_rows))], [[1] * n_rows])
-    for criterion in (Gini(side, 2), Variance.of(side[:, None] * 2.0, 0.5)):
+    for criterion in (Gini(side, 2), Variance.from_vectors(side[:, None] * 2.0, 0.5)):
         for min_leaf, is_allowed in ((2, True), (3, True), (4, False)):
             single = samples.projections([[[(0, 1.0)]]])
             cuts, _ = search_of(source, criterion)(source, criterion, frontier, single, Limits(2, min_leaf))
@@ -126,7 +132,7 @@ def test_histograms_find_the_reference_cut_of_the_codes(seed: int, n_rows: int, 
 @pytest.mark.parametrize("case", ["binned", "binned_targets"])
 def test_trees_of_histograms_are_trees_of_ordered_codes(case: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = samples.problem_of(case, samples.data_of(case, 90))
-    assert problem.growth.search is not judge_and_cut
+    assert problem.growth.search is not score_and_cut
     weights = problem.sampling.weights(1, np.arange(3))
     table, leaves = problem.growth.grow(np.arange(3), weights)
     monkeypatch.setattr(class_histograms, "cut_codes_gini", None)  # the twin must not come to the fused kernels
@@ -141,14 +147,14 @@ def test_distances_on_binned_features_go_the_generic_way() -> None:
     source, frontier = binned(30, 4, 0), level_of(30, 2, 0)
     projections = columns_of(frontier.n_nodes, 2, 0)
     z = samples.distances(30)
-    criterion = MeanDistance.of(z, float(z.max()))
+    criterion = MeanDistance.from_distances(z, float(z.max()))
     found, values = search_of(source, criterion)(source, criterion, frontier, projections, Limits())
     projected = source.project(frontier.rows, frontier.starts, projections)
     expected = criterion.cut(frontier, projected, 1)
     assert [part.tobytes() for part in found] == [part.tobytes() for part in expected]
     assert (found.candidate >= 0).all()
     assert values.tolist() == projected[found.candidate[frontier.place], np.arange(30)].tolist()
-    array = ArraySource.of(samples.features(30))
+    array = ArraySource.from_values(samples.features(30))
     exact, _ = search_of(array, criterion)(array, criterion, frontier, projections, Limits())
     assert (exact.gain >= found.gain).all()
 

@@ -60,7 +60,7 @@ def test_the_best_cut_gains_most_entropy(search: Search, data: st.DataObject) ->
 @given(searches().filter(lambda search: not np.isnan(search.values).any()), st.data())
 def test_the_best_cut_gains_most_poisson_deviance(search: Search, data: st.DataObject) -> None:
     counts = np.array(data.draw(st.lists(st.integers(0, 9), min_size=search.n, max_size=search.n)), np.float64)
-    criterion = Poisson.of_counts(counts[:, None])
+    criterion = Poisson.from_counts(counts[:, None])
     expected = best_gains(search, counts, deviance)
     found = cut(criterion, search).gain.clip(0) * criterion.unit
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)

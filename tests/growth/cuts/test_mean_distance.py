@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from distforest.growth.cuts import blocks
-from distforest.growth.cuts.blocks import CELLS_OF_A_LINE, FAR_CELLS, SPREAD, begin_of, gather, in_lines, lay
+from distforest.growth.cuts.blocks import CELLS_OF_A_LINE, FAR_CELLS, SPREAD, begin_of, block_cells, gather, in_lines
 from distforest.growth.cuts.mean_distance import (
     CELLS_OF_32_BITS,
     FixedPoint,
@@ -72,7 +72,11 @@ def test_sums_of_a_row_are_exact_in_as_few_bits_as_they_need(
         assert bool(is_narrow) == (bool(chunks) and min(exact[: n - n % CELLS_OF_32_BITS]) >= 0 and max(chunks) < 2**32)
         are_narrow.append(bool(is_narrow))
         expected.append(sum(value for value, own in zip(exact, rank, strict=True) if own < limit))
-    where = MeanDistance.of(np.zeros((1, 1), np.float32), 1.0).where(samples.level([[0]], [[1]]))._replace(is_far=True)
+    where = (
+        MeanDistance.from_distances(np.zeros((1, 1), np.float32), 1.0)
+        .where(samples.level([[0]], [[1]]))
+        ._replace(is_far=True)
+    )
     for narrow in {False, all(are_narrow)}:  # what is fetched ahead may lie anywhere
         assert masked_sums(*rows, rank, tuple(np.int32(limits)), narrow, where, (n, -n)) == tuple(expected)
 
@@ -83,7 +87,7 @@ def test_sums_of_a_row_are_exact_in_as_few_bits_as_they_need(
     place=st.integers(0, 2 * CELLS_OF_32_BITS + 2),
     value=st.sampled_from([2.0**26, -(2.0**26), 2.0**27, -1e30, 3e38, 2.0**26 - 4, -(2.0**26) + 4]),
 )
-def test_a_value_that_does_not_fit_is_told_where_it_weighs_anything(n: int, place: int, value: float) -> None:
+def test_a_value_that_does_not_fit_is_reported_where_it_weighs_anything(n: int, place: int, value: float) -> None:
     values, weights, row = np.ones(n, np.float32), np.full(n, 3, np.int32), np.empty(n, np.int32)
     place %= n
     values[place] = value
@@ -108,7 +112,7 @@ def test_the_scale_of_a_node_is_the_references(numbers: list[float], largest: fl
     z = np.zeros((3, 3), np.float32)
     z[np.triu_indices(3)] = np.array(numbers) * factor
     z = z + np.triu(z, 1).T
-    criterion, level = MeanDistance.of(z, largest), samples.level([[0, 1, 2]], [[1] * 3])
+    criterion, level = MeanDistance.from_distances(z, largest), samples.level([[0, 1, 2]], [[1] * 3])
     own = int(largest_exponent(0, 3, criterion.where(level), 3, np.empty(3, np.float32)))
     for most in (26, 13):
         assert int(distance_bits(criterion.exponent, own, most)) == naive.node_bits(z, largest, most)
@@ -136,10 +140,10 @@ def test_rows_begin_with_a_line(n: int, length: int) -> None:
 
 
 def laid(places: list[int], weights: list[int]) -> tuple[list[int], list[int], bool]:
-    """Where rows lie and their weights there, as `lay` says."""
+    """Where rows lie and their weights there, as `block_cells` says."""
     size = len(places)
     place, share = np.full(size, -1, np.int32), np.full(int(SPREAD * size), -1, np.int32)
-    length, is_whole = lay(np.array(places, np.int32), np.array(weights, np.int32), place, share)
+    length, is_whole = block_cells(np.array(places, np.int32), np.array(weights, np.int32), place, share)
     return place.tolist(), share[:length].tolist(), bool(is_whole)
 
 
@@ -162,7 +166,7 @@ def test_rows_out_of_order_or_far_apart_are_gathered(places: list[int], is_whole
 
 def test_a_whole_row_is_what_would_be_gathered_and_what_lies_between() -> None:
     z = samples.distances(9)
-    criterion = MeanDistance.of(z, 2.0)
+    criterion = MeanDistance.from_distances(z, 2.0)
     frontier = samples.level([[2, 4, 5, 7]], [[1] * 4])
     below = samples.level([[4, 7]], [[1] * 2])
     packed = criterion.pack(frontier)
@@ -185,7 +189,7 @@ def test_a_whole_row_is_what_would_be_gathered_and_what_lies_between() -> None:
 def test_a_gather_from_far_away_reads_the_same(step: int) -> None:
     n = math.isqrt(FAR_CELLS) + 1
     z = np.random.default_rng(step).random((n, n), dtype=np.float32)
-    criterion, rows = MeanDistance.of(z, 1.0), np.arange(0, n, step)
+    criterion, rows = MeanDistance.from_distances(z, 1.0), np.arange(0, n, step)
     everything = samples.level([list(range(n))], [[1] * n])
     level = samples.level([rows.tolist()], [[1] * len(rows)])
     for source in (criterion, criterion.pack(everything)):
@@ -220,7 +224,7 @@ def test_the_cut_of_a_node_of_more_than_a_chunk_is_the_references(
     drawn = rng.permutation(among)[:n]
     own = drawn if rows == "out of order" else np.sort(drawn)
     largest, block = float(np.abs(z).max()), z[np.ix_(own, own)]
-    criterion = MeanDistance.of(z, largest)
+    criterion = MeanDistance.from_distances(z, largest)
     candidate, threshold, gain = naive.best_cut_dense(values, block, weights, 1, naive.node_bits(block, largest))
     frontier = samples.level([own.tolist()], [weights])
     for source in (criterion, criterion.pack(frontier)):
@@ -242,6 +246,6 @@ def test_a_distance_that_is_rounded_to_a_power_of_two_is_added_like_any_other(n:
     values, weights = rng.integers(0, 9, (2, n)).astype(np.float64), [weight] * n
     bits = naive.node_bits(z, 1.0 - 2.0**-24, naive.node_digits(weights))
     candidate, threshold, gain = naive.best_cut_dense(values, z, weights, 1, bits)
-    found = MeanDistance.of(z, 1.0 - 2.0**-24).cut(samples.level([list(range(n))], [weights]), values, 1)
+    found = MeanDistance.from_distances(z, 1.0 - 2.0**-24).cut(samples.level([list(range(n))], [weights]), values, 1)
     assert (found.candidate[0], found.threshold[0]) == (candidate, threshold)
     assert found.gain[0] == pytest.approx(gain, rel=1e-10)

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from distforest.forest.frontier import LEFT, RIGHT, STAY
 from distforest.forest.missing import ALL_OBSERVED
-from distforest.growth.cuts.clusters import TwoClusters
 from distforest.growth.cuts.criteria import Gini, Variance
 from distforest.growth.cuts.far_values import FarVariance
 from distforest.growth.cuts.mean_distance import MeanDistance
+from distforest.growth.cuts.two_clusters import TwoClusters
 from distforest.growth.cuts.two_means import CandidateCuts
 from distforest.growth.cuts.witnesses import Witnesses
-from distforest.growth.draws.columns import ColumnWeights
+from distforest.growth.draws.column_draws import ColumnWeights
 from tests import samples
 from tests.growth.cuts.test_criteria import (
     FREE,
@@ -78,7 +78,7 @@ def test_labels(search: Search, data: st.DataObject) -> None:
 def test_vectors(search: Search, data: st.DataObject, factor: float) -> None:
     one = st.lists(SCALARS, min_size=2, max_size=2)
     Y = np.array(data.draw(st.lists(one, min_size=search.n, max_size=search.n)))
-    for criterion in (Variance.of(Y, factor), FarVariance(Y, factor, 1.0)):
+    for criterion in (Variance.from_vectors(Y, factor), FarVariance(Y, factor, 1.0)):
         own: Any = replace(criterion, places_missing=True)
         assert_placed(own, search, lambda rows: naive.embedding_pairs(Y[rows], factor))
 
@@ -87,7 +87,7 @@ def test_vectors(search: Search, data: st.DataObject, factor: float) -> None:
 @given(searches(), st.data())
 def test_distances(search: Search, data: st.DataObject) -> None:
     z = symmetric(search.n, NUMBERS, data)
-    criterion, largest = MeanDistance.of(z, float(z.max()), places_missing=True), float(z.max())
+    criterion, largest = MeanDistance.from_distances(z, float(z.max()), places_missing=True), float(z.max())
 
     def pairs_of(rows: list[int]) -> naive.Pairs:
         block = z[np.ix_(rows, rows)]

@@ -51,7 +51,7 @@ class Case:
         """How the product parts the nodes."""
         candidates = samples.projections([[[(column, 1.0) for column in own]] for own in self.columns])
         frontier = samples.level(self.rows, self.weights)
-        return part_by_exemplars(ArraySource.of(self.S), self.criterion, frontier, candidates, self.min_leaf)
+        return part_by_exemplars(ArraySource.from_values(self.S), self.criterion, frontier, candidates, self.min_leaf)
 
     def sample(self, node: int) -> Sample:
         """A node for the plain loops."""
@@ -127,7 +127,7 @@ def test_two_exemplars_part_as_a_cut_at_zero(case: Case) -> None:
     found = case.parted()
     pairs = samples.projections([[[(j, 1.0), (i, -1.0)]] for i, j in case.columns])
     frontier = samples.level(case.rows, case.weights)
-    source, criterion = ArraySource.of(case.S), AtZero(case.criterion)
+    source, criterion = ArraySource.from_values(case.S), AtZero(case.criterion)
     cuts = criterion.cut(frontier, source.project(frontier.rows, frontier.starts, pairs), case.min_leaf)
     begin = 0
     for node, rows in enumerate(case.rows):

@@ -39,7 +39,7 @@ def some_holes(z: NDArray[np.float32], data: st.DataObject) -> NDArray[np.float3
 
 
 def of(z: NDArray[np.float32], places_missing: bool = False) -> ObservedDistance:
-    found: Any = ObservedDistance.of(z, float(np.fmax.reduce(np.abs(z), axis=None)), places_missing)
+    found: Any = ObservedDistance.from_distances(z, float(np.fmax.reduce(np.abs(z), axis=None)), places_missing)
     return found  # type: ignore[no-any-return]
 
 
@@ -72,7 +72,7 @@ def test_with_everything_observed_cuts_are_those_of_the_mean_distance(
     search: Search, data: st.DataObject, places: bool
 ) -> None:
     z = symmetric(search.n, NUMBERS, data)
-    plain, observed = MeanDistance.of(z, float(z.max()), places), of(z, places)
+    plain, observed = MeanDistance.from_distances(z, float(z.max()), places), of(z, places)
     for one, other in ((plain, observed), (plain.pack(search.frontier), observed.pack(search.frontier))):
         assert [part.tobytes() for part in cut(one, search)] == [part.tobytes() for part in cut(other, search)]
     assert plain.impure(search.frontier).tolist() == observed.impure(search.frontier).tolist()

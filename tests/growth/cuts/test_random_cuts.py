@@ -15,7 +15,7 @@ from scipy.stats import kstest
 
 from distforest.growth.cuts.criteria import Gini, Variance
 from distforest.growth.cuts.mean_distance import MeanDistance
-from distforest.growth.cuts.random_cuts import FIRST_SHARE, JUDGED_ROWS, AtRandom, Places
+from distforest.growth.cuts.random_cuts import FIRST_SHARE, SCORED_ROWS, AtRandom, Places
 from distforest.sources.row_kinds import Features
 from tests import samples
 from tests.reference import naive
@@ -125,7 +125,7 @@ def test_rounding_sends_no_right_side_left(low: float, high: float) -> None:
 
 
 @FREE
-@given(st.lists(st.integers(1, 3 * JUDGED_ROWS), min_size=1, max_size=3), SEEDS, st.integers(0, 2))
+@given(st.lists(st.integers(1, 3 * SCORED_ROWS), min_size=1, max_size=3), SEEDS, st.integers(0, 2))
 def test_a_large_node_is_judged_on_so_many_of_its_rows_in_their_order(
     sizes: list[int], seed: int, attempt: int
 ) -> None:
@@ -135,7 +135,7 @@ def test_a_large_node_is_judged_on_so_many_of_its_rows_in_their_order(
     found = places_of(seed, len(sizes), attempt, 0.3).some_rows(frontier)
     assert found.tree.tolist() == frontier.tree.tolist()
     assert found.node.tolist() == frontier.node.tolist()
-    most = max(sizes) if attempt else JUDGED_ROWS  # a node that asks again has found nothing on some of its rows
+    most = max(sizes) if attempt else SCORED_ROWS  # a node that asks again has found nothing on some of its rows
     assert found.sizes.tolist() == [min(size, most) for size in sizes]
     assert found.weights.tolist() == [1 + row % 4 for row in found.rows.tolist()]
     for node, own in enumerate(rows):
@@ -145,14 +145,14 @@ def test_a_large_node_is_judged_on_so_many_of_its_rows_in_their_order(
 
 
 def test_every_row_of_a_large_node_is_as_likely_to_be_judged_on() -> None:
-    m, n_nodes = 2 * JUDGED_ROWS, 20 if numba.config.DISABLE_JIT else 200
+    m, n_nodes = 2 * SCORED_ROWS, 20 if numba.config.DISABLE_JIT else 200
     frontier, _ = nodes_alike([0.0] * m, n_nodes)
     counts = np.bincount(places_of(2, n_nodes, 0, 0.3).some_rows(frontier).rows, minlength=m)
-    assert counts.sum() == n_nodes * JUDGED_ROWS
+    assert counts.sum() == n_nodes * SCORED_ROWS
     # of a share of 1/2 the variance is half of the mean: chi-square is half as large
     assert abs(samples.chi_square(counts, np.full(m, n_nodes / 2)) + math.sqrt(m / 8)) < 5
-    halves = counts.reshape(2, -1).sum(axis=1) / (n_nodes * JUDGED_ROWS)
-    assert np.abs(halves - 0.5).max() < 5 * 0.5 / math.sqrt(2 * n_nodes * JUDGED_ROWS)
+    halves = counts.reshape(2, -1).sum(axis=1) / (n_nodes * SCORED_ROWS)
+    assert np.abs(halves - 0.5).max() < 5 * 0.5 / math.sqrt(2 * n_nodes * SCORED_ROWS)
 
 
 def test_a_rare_value_in_a_large_node_is_found_by_asking_again() -> None:
@@ -178,10 +178,10 @@ def criteria_of(data: st.DataObject) -> list[tuple[Criterion, naive.Pairs]]:
     codes = np.array(data.draw(st.lists(st.integers(0, 2), min_size=9, max_size=9)), np.int32)
     Y = np.array(data.draw(st.lists(st.integers(-8, 8), min_size=9, max_size=9)))[:, None] / 8
     z = np.abs(Y - Y.T).astype(np.float32) + np.float32(0.5)
-    distances = MeanDistance.of(z, float(z.max()))
+    distances = MeanDistance.from_distances(z, float(z.max()))
     return [
         (Gini(codes, 3), naive.label_pairs(codes)),
-        (Variance.of(Y, 0.5), naive.embedding_pairs(Y, 0.5)),
+        (Variance.from_vectors(Y, 0.5), naive.embedding_pairs(Y, 0.5)),
         (distances, naive.dense_pairs(z, 20)),
     ]
 
@@ -223,7 +223,7 @@ def test_a_random_cut_gains_what_its_partition_gains(
 
 def test_purity_and_unit_are_those_of_the_criterion() -> None:
     z = samples.distances(6)
-    own = MeanDistance.of(z, float(z.max()))
+    own = MeanDistance.from_distances(z, float(z.max()))
     criterion = AtRandom(own)
     assert criterion.unit == own.unit
     frontier = samples.level([[0, 1, 2], [3]], [[1, 1, 1], [1]])

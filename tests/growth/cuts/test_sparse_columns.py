@@ -12,7 +12,7 @@ from distforest.forest.frontier import Frontier
 from distforest.growth.cuts.criteria import Gini, Variance
 from distforest.growth.cuts.entropy import Entropy
 from distforest.growth.cuts.poisson import Poisson
-from distforest.growth.cuts.search import Limits, judge_and_cut, project_and_cut
+from distforest.growth.cuts.search import Limits, project_and_cut, score_and_cut
 from distforest.growth.methods import search_of
 from distforest.sources.arrays import ArraySource
 from distforest.sources.source import Projections
@@ -61,14 +61,20 @@ def test_the_fused_search_is_its_dense_twin_to_the_bit(
     seed: int, n_rows: int, n_columns: int, share: float, min_leaf: int
 ) -> None:
     rng, dense = np.random.default_rng(seed), words(n_rows, n_columns, seed, share)
-    source, twin = source_of(dense), ArraySource.of(dense, is_complete=True)
+    source, twin = source_of(dense), ArraySource.from_values(dense, is_complete=True)
     frontier = level_of(n_rows, int(rng.integers(1, 6)), rng)
     projections, limits = candidates_of(frontier.n_nodes, n_columns, rng), Limits(2, min_leaf)
     Y = samples.features(n_rows, seed=seed).astype(np.float64)
-    labels, counts = samples.labels(n_rows, seed), Poisson.of_counts(np.abs(Y[:, :1]).round())
-    for criterion in (Gini(labels, 3), Entropy(labels, 3), Variance.of(Y[:, :1], 0.5), Variance.of(Y, 1.0), counts):
+    labels, counts = samples.labels(n_rows, seed), Poisson.from_counts(np.abs(Y[:, :1]).round())
+    for criterion in (
+        Gini(labels, 3),
+        Entropy(labels, 3),
+        Variance.from_vectors(Y[:, :1], 0.5),
+        Variance.from_vectors(Y, 1.0),
+        counts,
+    ):
         search = search_of(source, criterion)
-        assert search is not judge_and_cut
+        assert search is not score_and_cut
         cuts, values = search(source, criterion, frontier, projections, limits)
         expected, of_rows = project_and_cut(twin, criterion, frontier, projections, limits)
         assert [part.tobytes() for part in cuts] == [part.tobytes() for part in expected]
@@ -83,7 +89,7 @@ def test_the_cuts_are_the_exact_ones(seed: int, n_rows: int, min_leaf: int) -> N
     source, frontier = source_of(dense), samples.level([list(range(n_rows))], [weights])
     projections = samples.projections([[[(column, 1.0)] for column in range(4)]])
     targets = rng.normal(size=(n_rows, 2))
-    gini, variance = Gini(codes, 3), Variance.of(targets, 1.0)
+    gini, variance = Gini(codes, 3), Variance.from_vectors(targets, 1.0)
     expected = (
         naive.best_cut_labels(dense.T.astype(float).tolist(), codes, weights, min_leaf),
         naive.best_cut_embedding(dense.T.astype(float).tolist(), targets, weights, min_leaf, 1.0),
@@ -101,7 +107,7 @@ def test_a_planted_cut_between_zeros_and_others_is_found(value: float, threshold
     codes = (dense[:, 1] != 0.0).astype(np.int32)
     source, frontier = source_of(dense), samples.level([list(range(9))], [[1] * 9])
     single = samples.projections([[[(column, 1.0)] for column in range(3)]])
-    for criterion in (Gini(codes, 2), Variance.of(codes[:, None] * 2.0, 0.5)):
+    for criterion in (Gini(codes, 2), Variance.from_vectors(codes[:, None] * 2.0, 0.5)):
         for min_leaf, candidate in ((3, 1), (4, -1)):
             cuts, values = search_of(source, criterion)(source, criterion, frontier, single, Limits(2, min_leaf))
             assert cuts.candidate.tolist() == [candidate]

@@ -57,8 +57,8 @@ def test_a_level_by_passes_is_cut_as_in_memory(
     rng = np.random.default_rng(seed)
     among = n + int(rng.integers(2 * n))
     z = matrix_of(among, rng, outlier, signed)
-    whole = MeanDistance.of(z, float(np.abs(z).max()), places_missing)
-    stored = StoredDistance.of(whole, budget, block_rows)
+    whole = MeanDistance.from_distances(z, float(np.abs(z).max()), places_missing)
+    stored = StoredDistance.from_criterion(whole, budget, block_rows)
     rows = [np.sort(rng.permutation(among)[: rng.integers(1, n + 1)]).tolist() for _ in range(3)]
     weights = [rng.integers(1, 3000 if heavy else 3, len(own)).tolist() for own in rows]
     frontier = samples.level(rows, weights)
@@ -86,7 +86,11 @@ def test_a_cut_by_sums_is_the_references(seed: int, block_rows: int, missing: bo
     rng.shuffle(pairs)
     expected = best_cut_by_pairs(values, z, weights, 1, naive.node_bits(z, largest), pairs)
     frontier = samples.level([list(range(n))], [weights])
-    found = StoredDistance.of(MeanDistance.of(z, largest), 1, block_rows).at(frontier).cut(frontier, values, 1)
+    found = (
+        StoredDistance.from_criterion(MeanDistance.from_distances(z, largest), 1, block_rows)
+        .at(frontier)
+        .cut(frontier, values, 1)
+    )
     assert (found.candidate[0], found.threshold[0]) == expected[:2]
     if found.candidate[0] >= 0:  # without a cut there is no gain
         assert found.gain[0] == pytest.approx(expected[2], rel=1e-10)
@@ -94,7 +98,7 @@ def test_a_cut_by_sums_is_the_references(seed: int, block_rows: int, missing: bo
 
 def test_blocks_that_fit_are_gathered_the_smallest_first() -> None:
     z = matrix_of(40, np.random.default_rng(3))
-    criterion = StoredDistance.of(MeanDistance.of(z, 1.0), 2_000, 1)
+    criterion = StoredDistance.from_criterion(MeanDistance.from_distances(z, 1.0), 2_000, 1)
     frontier = samples.level([list(range(20)), [1, 5, 30], list(range(10, 20))], [[1] * 20, [1] * 3, [1] * 10])
     packed = criterion.at(frontier)
     assert [pack.packed.cells.nbytes for pack in packed.packs] == [4 * (9 + 100)]
@@ -107,5 +111,5 @@ def test_a_node_of_equal_distances_is_pure() -> None:
     z = np.full((6, 6), 2.0, np.float32)
     z[5] = z[:, 5] = 3.0
     frontier = samples.level([[0, 1, 2], [3, 4, 5]], [[1] * 3, [1] * 3])
-    criterion = StoredDistance.of(MeanDistance.of(z, 3.0), 1, 1)
+    criterion = StoredDistance.from_criterion(MeanDistance.from_distances(z, 3.0), 1, 1)
     assert criterion.at(frontier).impure(frontier).tolist() == [False, True]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from distforest.growth.cuts.two_means import CandidateCuts
 from distforest.growth.cuts.witnesses import FIRST_WITNESS, Witnesses
-from distforest.growth.draws.columns import ColumnWeights
+from distforest.growth.draws.column_draws import ColumnWeights
 from tests import samples
 from tests.reference import naive
 from tests.reference import naive_clusters as ref
@@ -126,7 +126,7 @@ def test_a_candidate_without_a_cut_is_left_as_it_is() -> None:
 
 
 def test_witnesses_are_drawn_by_their_weights_anew_in_each_attempt() -> None:
-    weights = ColumnWeights.of(np.array([1.0, 0.0, 2.0, 5.0]))
+    weights = ColumnWeights.from_weights(np.array([1.0, 0.0, 2.0, 5.0]))
     witnesses = Witnesses(np.zeros((1, 4), np.float32), weights, 3)
     keys = samples.keys_of(2, [0] * MANY, list(range(MANY)))
     drawn = [witnesses.attempted(keys, attempt).columns for attempt in range(3)]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distforest.errors import InputError
-from distforest.growth.draws.columns import ColumnWeights, column_at, draw_columns, inverse_deviations
+from distforest.growth.draws.column_draws import ColumnWeights, column_at, draw_columns, inverse_deviations
 from tests import samples
 from tests.messages import naming
 from tests.reference import naive
@@ -27,7 +27,7 @@ WEIGHTS = st.lists(
 
 @given(WEIGHTS)
 def test_shares_are_those_of_the_weights(weights: list[float]) -> None:
-    found = ColumnWeights.of(np.array(weights))
+    found = ColumnWeights.from_weights(np.array(weights))
     expected = np.array(weights) / sum(weights)
     np.testing.assert_allclose(found.shares, expected, rtol=1e-9, atol=1e-15)
     assert found.cumulative[-1] == 1.0
@@ -38,7 +38,7 @@ def test_shares_are_those_of_the_weights(weights: list[float]) -> None:
 
 @given(WEIGHTS, st.floats(0, 1, exclude_max=True))
 def test_the_column_at_a_share_is_the_first_above_it_and_has_a_weight(weights: list[float], share: float) -> None:
-    cumulative = ColumnWeights.of(np.array(weights)).cumulative
+    cumulative = ColumnWeights.from_weights(np.array(weights)).cumulative
     for place in (share, 0.0, 1.0 - 2.0**-53, *(edge for edge in cumulative if edge < 1.0)):
         column = column_at(cumulative, place)
         assert column == np.searchsorted(cumulative, place, side="right")
@@ -46,7 +46,7 @@ def test_the_column_at_a_share_is_the_first_above_it_and_has_a_weight(weights: l
 
 
 def test_columns_are_drawn_by_their_weights_each_from_its_own_place() -> None:
-    weights = ColumnWeights.of(np.array([0.0, 3.0, 1.0, 0.0, 4.0, 0.0]))
+    weights = ColumnWeights.from_weights(np.array([0.0, 3.0, 1.0, 0.0, 4.0, 0.0]))
     columns = np.empty((MANY, 3), np.int32)
     keys = samples.keys_of(5, [1] * MANY, list(range(MANY)))
     draw_columns(keys, 70, weights.cumulative, columns)
@@ -66,7 +66,7 @@ def test_candidates_are_the_effective_number_to_the_power_of_three_quarters(root
     """Rounded up; rounding of the effective number itself adds none: 16 columns give 8."""
     assert ColumnWeights.uniform(root**4).n_candidates == root**3
     assert ColumnWeights.uniform(root**4 + 1).n_candidates == root**3 + 1
-    assert ColumnWeights.of(np.array([0.0, 2.0])).n_candidates == 1
+    assert ColumnWeights.from_weights(np.array([0.0, 2.0])).n_candidates == 1
 
 
 @pytest.mark.parametrize(
@@ -81,17 +81,17 @@ def test_candidates_are_the_effective_number_to_the_power_of_three_quarters(root
 )
 def test_bad_weights_are_refused(weights: list[float], found: object) -> None:
     with pytest.raises(InputError, match=naming("feature_weights", found)):
-        ColumnWeights.of(np.array(weights))
+        ColumnWeights.from_weights(np.array(weights))
 
 
 def test_weights_of_two_dimensions_are_refused() -> None:
     with pytest.raises(InputError, match="feature_weights"):
-        ColumnWeights.of(np.ones((2, 2)))
+        ColumnWeights.from_weights(np.ones((2, 2)))
 
 
 @pytest.mark.parametrize("weights", [[1e308, 1e308], [1e308] * 3, [5e-324, 5e-324], [5e-324, 1e-323]])
 def test_weights_of_any_size_are_taken(weights: list[float]) -> None:
-    found = ColumnWeights.of(np.array(weights))
+    found = ColumnWeights.from_weights(np.array(weights))
     np.testing.assert_allclose(found.shares, np.array(weights) / max(weights) / sum(np.array(weights) / max(weights)))
 
 

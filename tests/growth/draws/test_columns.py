@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
-from distforest.growth.draws.columns import Axis, ColumnWeights, Oblique
+from distforest.growth.draws.column_draws import Axis, ColumnWeights, Oblique
 from tests import samples
 from tests.reference import naive
 
@@ -98,7 +98,7 @@ def test_oblique_columns_signs_and_sizes_follow_their_law() -> None:
 def test_columns_without_weight_are_never_drawn(
     seed: int, weights: list[float], width: int, combinations: float
 ) -> None:
-    draw = Oblique(ColumnWeights.of(np.array(weights)), width, combinations)
+    draw = Oblique(ColumnWeights.from_weights(np.array(weights)), width, combinations)
     drawn = draw(one_row_each(3), samples.keys_of(seed, [0, 1, 2], [4, 5, 6]), 0)
     assert (np.array(weights)[drawn.columns] > 0).all()
     sizes = np.diff(drawn.offset)
@@ -111,7 +111,7 @@ def test_columns_without_weight_are_never_drawn(
 def test_weighted_columns_follow_their_law() -> None:
     """The first column of a candidate by its weight, the second by its weight among the others."""
     weights = np.array([4.0, 0.0, 3.0, 1.0])
-    draw = Oblique(ColumnWeights.of(weights), 1, 2.0)
+    draw = Oblique(ColumnWeights.from_weights(weights), 1, 2.0)
     drawn = draw(one_row_each(MANY), samples.keys_of(4, [0] * MANY, list(range(MANY))), 0)
     assert len(drawn.columns) == 2 * MANY
     pairs = drawn.columns.reshape(MANY, 2)
@@ -125,12 +125,12 @@ def test_weighted_columns_follow_their_law() -> None:
 
 
 def test_where_one_column_has_all_the_weight_a_candidate_is_content_with_it() -> None:
-    draw = Oblique(ColumnWeights.of(np.array([0.0, 1.0, 0.0])), 2, 3.0)
+    draw = Oblique(ColumnWeights.from_weights(np.array([0.0, 1.0, 0.0])), 2, 3.0)
     drawn = draw(one_row_each(20), samples.keys_of(0, [0] * 20, list(range(20))), 0)
     assert drawn.columns.tolist() == [1] * 40
     assert np.diff(drawn.offset).tolist() == [1] * 40
     assert set(np.abs(drawn.weights).tolist()) == {1.0}
-    rare = Oblique(ColumnWeights.of(np.array([1.0, 1e-12])), 3, 2.0)
+    rare = Oblique(ColumnWeights.from_weights(np.array([1.0, 1e-12])), 3, 2.0)
     drawn = rare(one_row_each(20), samples.keys_of(0, [0] * 20, list(range(20))), 0)
     assert set(drawn.columns.tolist()) == {0}
     assert len(drawn.columns) == 60
@@ -138,7 +138,7 @@ def test_where_one_column_has_all_the_weight_a_candidate_is_content_with_it() ->
 
 def test_normal_coefficients_are_normal_with_the_deviations_of_their_columns() -> None:
     scales = np.array([0.5, 2.0, 0.0, 1e-3])
-    draw = Oblique(ColumnWeights.of(np.array([1.0, 1.0, 1.0, 1.0])), 2, 2.0, scales)
+    draw = Oblique(ColumnWeights.from_weights(np.array([1.0, 1.0, 1.0, 1.0])), 2, 2.0, scales)
     drawn = draw(one_row_each(MANY), samples.keys_of(6, [0] * MANY, list(range(MANY))), 1)
     for column in (0, 1, 3):
         own = drawn.weights[drawn.columns == column]

@@ -49,7 +49,7 @@ def screen_of(X: np.ndarray, seed: int = 0) -> tuple[Screen, np.ndarray]:
     codes = bins(ranks_of(X, seed))
     own, theirs = largest_dependence(codes, codes)
     largest = np.maximum(own, theirs)
-    return Screen.of(largest, len(X)), largest
+    return Screen.from_dependence(largest, len(X)), largest
 
 
 def reference_of(X: np.ndarray, seed: int = 0) -> ref.Screen:
@@ -178,7 +178,7 @@ def test_false_pairs_are_those_of_the_reference(p: int) -> None:
 @given(st.lists(st.one_of(st.floats(0, 200), st.floats(0, 5000)), min_size=2, max_size=8), st.integers(1, 3000))
 def test_weights_are_those_of_the_reference(largest: list[float], n: int) -> None:
     values = np.array(largest)
-    found = Screen.of(values, n)
+    found = Screen.from_dependence(values, n)
     by_chance = ref.false_pairs(values, n, bin_count(n))
     strength = ref.dependence_strength(values, n, bin_count(n))
     np.testing.assert_allclose(found.weights, ref.feature_weights(by_chance), rtol=1e-9, atol=1e-15)
@@ -195,14 +195,14 @@ def test_a_flag_costs_the_others_no_more_than_the_evidence_pays_for(p: int, by_c
     pair = bisect_right(range(50, 300), -by_chance, key=lambda g: -false_pairs(np.full(p, float(g)), n)[0]) + 50
     largest = np.full(p, 49.0)
     largest[:2] = pair
-    found = Screen.of(largest, n)
+    found = Screen.from_dependence(largest, n)
     evidence = dependence.FALSE_PAIRS / false_pairs(largest, n)[0]
     assert np.flatnonzero(found.dependence).tolist() == [0, 1]
     np.testing.assert_allclose(found.weights[:2] / found.weights[2], evidence)
     assert found.weights[:2].sum() < 2 * evidence / p
     largest[:2] = 400.0  # beyond doubt
     q = 2 / p
-    assert Screen.of(largest, n).weights[:2].sum() == pytest.approx(1 - q * (1 - q))
+    assert Screen.from_dependence(largest, n).weights[:2].sum() == pytest.approx(1 - q * (1 - q))
 
 
 NOISES = {

@@ -43,9 +43,9 @@ class Level(NamedTuple):
     def draw(self, width: int, pairing: str, orders: np.ndarray) -> Exemplars:
         """The product's."""
         n = len(self.y)
-        marks = Landmarks.of(np.array(self.marks, np.int32), n) if self.marks else ANY_OBJECT
+        marks = Landmarks.from_rows(np.array(self.marks, np.int32), n) if self.marks else ANY_OBJECT
         shares = np.array(self.shares)
-        measures = Measures.of(n, shares, np.zeros(len(shares), np.bool_)) if self.shares else ONE_MEASURE
+        measures = Measures.from_weights(n, shares, np.zeros(len(shares), np.bool_)) if self.shares else ONE_MEASURE
         n_classes = int(self.y.max()) + 1
         draw = Exemplars(self.y, n_classes, width, landmarks=marks, kept=pairing == "kept", measures=measures)
         return draw.of_trees(orders)
@@ -229,7 +229,7 @@ def test_candidates_and_attempts_have_orders_of_their_own(pairing: str, level: L
 def test_measures_are_drawn_by_their_shares(pairing: str) -> None:
     y = np.array([0.0, 1.0])
     draw = Exemplars(y, 2, 1, kept=pairing == "kept")
-    draw = replace(draw, measures=Measures.of(2, np.array([1.0, 0.0, 3.0]), np.zeros(3, np.bool_)))
+    draw = replace(draw, measures=Measures.from_weights(2, np.array([1.0, 0.0, 3.0]), np.zeros(3, np.bool_)))
     draw = draw.of_trees(samples.keys_of(3, range(MANY), [ORDER_NODE] * MANY))
     found = draw(samples.level([[0, 1]] * MANY, [[1, 1]] * MANY), samples.keys_of(3, range(MANY), [0] * MANY), 0)
     measures = Counter(own[0] // 2 for own in candidates_of(found))

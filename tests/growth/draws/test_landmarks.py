@@ -39,7 +39,7 @@ def test_classes_have_their_shares_and_one_each(sizes: list[int], data: st.DataO
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0, 2.0]), min_size=3, max_size=40), SEEDS, st.booleans(), st.data())
-def test_landmarks_are_drawn_as_told(targets: list[float], seed: int, by_class: bool, data: st.DataObject) -> None:
+def test_landmarks_are_drawn_as_reported(targets: list[float], seed: int, by_class: bool, data: st.DataObject) -> None:
     m = data.draw(st.integers(3, len(targets)))
     found = landmarks_of(m, np.array(targets), by_class, seed)
     assert tuple(found.rows.tolist()) == naive_landmarks.drawn(targets, m, seed, by_class=by_class)
@@ -88,9 +88,9 @@ def test_numbers_that_are_refused(n_landmarks: float, by_class: bool, named: tup
 def pairs_of(targets: list[float], rows: list[int], marks: list[int], by_class: bool) -> Counter[tuple[int, int]]:
     """How often each (j, i) is drawn at a node of some rows."""
     frontier = samples.level([rows] * MANY, [[1] * len(rows)] * MANY)
-    landmarks = Landmarks.of(np.array(marks, np.int32), len(targets))
+    landmarks = Landmarks.from_rows(np.array(marks, np.int32), len(targets))
     truth = Disagreement(np.array(targets), by_class)
-    draw = TwoObjects(ArraySource.of(np.eye(len(targets))), truth, 1, landmarks=landmarks)
+    draw = TwoObjects(ArraySource.from_values(np.eye(len(targets))), truth, 1, landmarks=landmarks)
     drawn = draw(frontier, samples.keys_of(5, [0] * MANY, list(range(MANY))), 0)
     return Counter((j, i) for j, i in drawn.columns.reshape(-1, 2).tolist())
 
@@ -136,7 +136,7 @@ def test_all_columns_are_landmarks(n: int, seed: int, by_class: bool, n_columns:
     targets = np.concatenate([[0.0, 1.0, 2.0], rng.integers(0, 3, n - 3)])
     truth = Disagreement(targets, by_class)
     landmarks = landmarks_of(data.draw(st.integers(3, n)), truth.targets, truth.by_class, seed)
-    draw = TwoObjects(ArraySource.of(np.eye(n)), truth, 3, n_columns, landmarks=landmarks)
+    draw = TwoObjects(ArraySource.from_values(np.eye(n)), truth, 3, n_columns, landmarks=landmarks)
     rows = sorted(data.draw(st.sets(st.integers(0, n - 1), min_size=1)))
     drawn = draw(samples.level([rows], [[1] * len(rows)]), samples.keys_of(seed, [0], [0]), 0)
     assert landmarks.among[drawn.columns].all()

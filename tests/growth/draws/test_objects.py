@@ -50,7 +50,7 @@ def draw_of(
     S: np.ndarray, y: np.ndarray, by_class: bool, width: int, pairing: str, seed: int, trees: Sequence[int] = (0,)
 ) -> TwoObjects:
     """The draw of some trees."""
-    draw = TwoObjects(ArraySource.of(S), Disagreement(y, by_class), width, kept=pairing == "kept")
+    draw = TwoObjects(ArraySource.from_values(S), Disagreement(y, by_class), width, kept=pairing == "kept")
     return draw.of_trees(samples.keys_of(seed, trees, [ORDER_NODE] * len(trees)))
 
 
@@ -145,7 +145,7 @@ def test_an_unusable_pair_is_drawn_again(pairing: str, seed: int) -> None:
 @given(groups(), SEEDS)
 def test_fresh_pairs_of_a_node_depend_on_its_key_alone(given_groups: Groups, seed: int) -> None:
     rows, targets, S, by_class = given_groups
-    draw = TwoObjects(ArraySource.of(S), Disagreement(targets, by_class), 2)
+    draw = TwoObjects(ArraySource.from_values(S), Disagreement(targets, by_class), 2)
     keys = samples.keys_of(seed, list(range(len(rows))), [7] * len(rows))
     frontier = samples.level(rows, [[1] * len(group) for group in rows])
     together = draw(frontier, keys, 1)
@@ -160,7 +160,7 @@ def test_fresh_pairs_of_a_node_depend_on_its_key_alone(given_groups: Groups, see
 def test_kept_pairs_of_a_node_depend_on_the_key_of_its_tree_alone(given_groups: Groups, seed: int, other: int) -> None:
     rows, targets, S, by_class = given_groups
     places = range(len(rows))
-    draw = TwoObjects(ArraySource.of(S), Disagreement(targets, by_class), 2, kept=True)
+    draw = TwoObjects(ArraySource.from_values(S), Disagreement(targets, by_class), 2, kept=True)
     orders = samples.keys_of(seed, places, [ORDER_NODE] * len(rows))
     frontier = samples.level(rows, [[1] * len(group) for group in rows])
     keys = [samples.keys_of(own, places, [node] * len(rows)) for own, node in ((seed, 0), (other, 7))]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from distforest.growth.cuts.random_cuts import FIRST_SHARE, Places
 from distforest.growth.draws import varying_columns
-from distforest.growth.draws.columns import Axis
+from distforest.growth.draws.column_draws import Axis
 from distforest.growth.draws.varying_columns import VaryingColumns
 from distforest.sources.arrays import ArraySource
 from tests import samples
@@ -100,7 +100,10 @@ def test_a_column_is_cut_at_the_same_random_place_as_among_all_columns(
     dense, width = words(n_rows, n_columns, seed, 0.4), min(width, n_columns)
     frontier, keys = samples.level([list(range(n_rows))], [[1] * n_rows]), samples.keys_of(seed, [0], [0])
     order, state = naive.axis_permutation(seed, 0, 0, n_columns), naive.stream(seed, 0, 0)
-    draw, source = VaryingColumns(source_of(dense), width, min_leaf, skips=False, many=0), ArraySource.of(dense)
+    draw, source = (
+        VaryingColumns(source_of(dense), width, min_leaf, skips=False, many=0),
+        ArraySource.from_values(dense),
+    )
     places: dict[int, float] = {}
     for attempt in range(draw.attempts):
         drawn = draw(frontier, keys, attempt)

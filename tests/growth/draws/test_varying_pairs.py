@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 
 from distforest.forest.frontier import Frontier
-from distforest.growth.draws.columns import Axis
+from distforest.growth.draws.column_draws import Axis
 from distforest.growth.pairs.sparse_search import VaryingPairs
 from distforest.sources.point_pairs import PairColumns, PointPairs
 from distforest.sources.sparse_features import read_sparse_features

@@ -27,7 +27,7 @@ def all_pairs(n: int) -> np.ndarray:
 
 def pairs_of(X: np.ndarray, family: str = "difference_mean", pairs: np.ndarray | None = None) -> PointPairs:
     pairs = all_pairs(len(X)) if pairs is None else pairs
-    return PointPairs.of(PairColumns(family, X.shape[1]), X.astype(np.float32), pairs)
+    return PointPairs.from_points(PairColumns(family, X.shape[1]), X.astype(np.float32), pairs)
 
 
 def codes(bins: PairBins, column: int, values: np.ndarray) -> np.ndarray:
@@ -148,7 +148,7 @@ def points(draw: st.DrawFn) -> np.ndarray:
 @given(points(), st.sampled_from(FAMILIES), MAX_BINS)
 def test_bins_are_quantiles_and_every_value_is_in_its_own(X: np.ndarray, family: str, max_bins: int) -> None:
     pairs = pairs_of(X, family)
-    bins = PairBins.of(pairs, max_bins)
+    bins = PairBins.from_pairs(pairs, max_bins)
     assert_sound(bins, pairs, max_bins)
     assert_quantiles(bins, pairs, max_bins)
 
@@ -157,7 +157,7 @@ def test_bins_are_quantiles_and_every_value_is_in_its_own(X: np.ndarray, family:
 @pytest.mark.parametrize("value", [0.0, -0.0, 7.0, -1e30, 1e-45])
 def test_a_constant_column_has_one_bin(value: float, family: str) -> None:
     pairs = pairs_of(np.full((5, 2), value), family)
-    bins = PairBins.of(pairs, 256)
+    bins = PairBins.from_pairs(pairs, 256)
     for column in range(pairs.shape[1]):
         assert np.unique(codes(bins, column, column_of(pairs, column))).tolist() == [0]
         assert not np.isfinite(bins.edges[column, 1:]).any()
@@ -170,14 +170,14 @@ def test_an_edge_at_zero_is_found(high: float) -> None:
     X = np.concatenate([-side, side])[:, None]
     n = len(X)
     pairs = pairs_of(np.concatenate([X, X]), pairs=np.stack([np.arange(n), np.arange(n, 2 * n)], axis=1))
-    bins = PairBins.of(pairs, 256)
+    bins = PairBins.from_pairs(pairs, 256)
     assert bins.code[1, CELLS // 2 - 1] < bins.code[1, CELLS // 2]  # the edge in question
     assert_sound(bins, pairs, 256)
 
 
 def test_one_pair_has_one_bin() -> None:
     pairs = pairs_of(np.array([[0.0], [3.0]]))
-    assert_sound(PairBins.of(pairs, 256), pairs, 256)
+    assert_sound(PairBins.from_pairs(pairs, 256), pairs, 256)
 
 
 def with_one_far(far: float) -> PointPairs:
@@ -192,7 +192,7 @@ def test_how_far_a_row_is_does_not_matter(far: float) -> None:
     near, pairs = with_one_far(1e3), with_one_far(far)
     others = np.flatnonzero(pairs.left > 0)  # row 0 is always the left one
     for column in range(4):
-        own, before = (codes(PairBins.of(some, 256), column, column_of(some, column)) for some in (pairs, near))
+        own, before = (codes(PairBins.from_pairs(some, 256), column, column_of(some, column)) for some in (pairs, near))
         assert abs(own - before)[others].max() <= 2
         assert len(np.unique(own[others])) > 200
 
@@ -202,7 +202,7 @@ def test_sentinels_and_long_tails_do_not_take_the_bins(share: float) -> None:
     rng = np.random.default_rng(0)
     z = rng.normal(size=(90, 1))
     for X in (np.where(rng.random(z.shape) < share, -9999.0, z), np.exp(4 * z), np.exp(10 * z)):
-        bins = PairBins.of(pairs := pairs_of(X), 256)
+        bins = PairBins.from_pairs(pairs := pairs_of(X), 256)
         assert (bins.code == SEARCHED).any(axis=1).all()
         assert_quantiles(bins, pairs, 256)
         assert min(len(edges_of(bins, column)) for column in range(2)) > 200
@@ -210,7 +210,7 @@ def test_sentinels_and_long_tails_do_not_take_the_bins(share: float) -> None:
 
 def test_a_value_that_many_pairs_have_has_a_bin_of_its_own() -> None:
     X = np.random.default_rng(0).normal(size=(90, 1)).clip(min=0.0)
-    bins = PairBins.of(pairs := pairs_of(X), 64)
+    bins = PairBins.from_pairs(pairs := pairs_of(X), 64)
     values = column_of(pairs, 0)
     assert (values == 0.0).mean() > 0.2
     assert np.unique(values[codes(bins, 0, values) == 0]).tolist() == [0.0]
@@ -220,7 +220,7 @@ def test_a_value_that_many_pairs_have_has_a_bin_of_its_own() -> None:
 def test_few_values_are_told_apart_however_close(values: list[float]) -> None:
     """Each is a pair's middle; all but the last are there once, which is there 300 times."""
     X = np.concatenate([values, np.full(299, values[-1])])[:, None]
-    bins = PairBins.of(pairs := pairs_of(X, pairs=np.repeat(np.arange(len(X)), 2).reshape(-1, 2)), 256)
+    bins = PairBins.from_pairs(pairs := pairs_of(X, pairs=np.repeat(np.arange(len(X)), 2).reshape(-1, 2)), 256)
     assert np.unique(codes(bins, 1, column_of(pairs, 1))).tolist() == [*range(len(values))]
 
 
@@ -228,8 +228,8 @@ def test_many_pairs_are_sampled_evenly() -> None:
     n = 3 * SAMPLED
     rng = np.random.default_rng(0)
     X, numbers = rng.normal(size=(50, 1)), rng.integers(0, 50, (n, 2))
-    many = PairBins.of(pairs_of(X, pairs=numbers), 256)
-    some = PairBins.of(pairs_of(X, pairs=numbers[::3]), 256)
+    many = PairBins.from_pairs(pairs_of(X, pairs=numbers), 256)
+    some = PairBins.from_pairs(pairs_of(X, pairs=numbers[::3]), 256)
     assert many.edges.tobytes() == some.edges.tobytes()
     assert many.code.tobytes() == some.code.tobytes()
 
@@ -237,7 +237,7 @@ def test_many_pairs_are_sampled_evenly() -> None:
 def test_extremes_share_the_bins_of_the_points() -> None:
     """A place on a coordinate separates two points: maxima and minima must know the same places."""
     pairs = pairs_of(np.random.default_rng(0).normal(size=(40, 2)), "max_min")
-    bins = PairBins.of(pairs, 32)
+    bins = PairBins.from_pairs(pairs, 32)
     for c in range(2):
         for name in ("low", "scale", "code", "edges"):
             assert getattr(bins, name)[c].tobytes() == getattr(bins, name)[c + 2].tobytes()
@@ -248,15 +248,15 @@ def test_a_further_column_has_bins_of_its_own() -> None:
     rng = np.random.default_rng(0)
     columns = PairColumns("max_min", 1, (("dot", 2), ("same", 3)))
     points = np.hstack([rng.normal(size=(40, 3)), rng.integers(0, 2, (40, 3))])
-    pairs = PointPairs.of(columns, points, all_pairs(40))
-    bins = PairBins.of(pairs, 16)
+    pairs = PointPairs.from_points(columns, points, all_pairs(40))
+    bins = PairBins.from_pairs(pairs, 16)
     assert_sound(bins, pairs, 16)
     assert np.unique(codes(bins, 3, column_of(pairs, 3))).tolist() == [0, 1, 2, 3]  # no, one, two, three of three
 
 
 def test_codes_are_read_one_by_one_as_together() -> None:
     pairs = pairs_of(np.random.default_rng(0).normal(size=(30, 1)))
-    bins = PairBins.of(pairs, 16)
+    bins = PairBins.from_pairs(pairs, 16)
     values = neighbours(column_of(pairs, 1)).astype(np.float64)
     own = (bins.low[1], bins.scale[1], bins.code[1], bins.edges[1])
     alone = [int(code_of(value, *own)) for value in values.tolist()]

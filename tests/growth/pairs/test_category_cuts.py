@@ -15,7 +15,7 @@ from distforest.growth.cuts.scan import Cuts
 from distforest.growth.cuts.search import Limits
 from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.pairs.bins import PairBins
-from distforest.growth.pairs.search import CUT_AT_ANY_VALUE, PairSearch
+from distforest.growth.pairs.pair_search import CUT_AT_ANY_VALUE, PairSearch
 from distforest.growth.pairs.square_search import square_candidates
 from distforest.sources.point_pairs import FAMILIES, MOST_PAIRED, PairColumns, PointPairs, two_of
 from distforest.sources.source import Floats
@@ -45,9 +45,9 @@ class Level:
 
     def search(self, columns: list[int], max_bins: int | None = None) -> tuple[Cuts, list[Floats]]:
         """The cuts of each node on some columns, and the value of each of its pairs."""
-        bins = None if max_bins is None else PairBins.of(self.pairs, max_bins)
+        bins = None if max_bins is None else PairBins.from_pairs(self.pairs, max_bins)
         is_square = self.pairs.columns.family == "max_min"
-        search = PairSearch.of_squares(bins, self.pairs) if is_square else PairSearch(bins)
+        search = PairSearch.for_squares(bins, self.pairs) if is_square else PairSearch(bins)
         candidates = samples.projections([[[(c, 1.0)] for c in columns]] * len(self.rows))
         asked = (TwoClasses(self.codes, self.costs), self.frontier, candidates, Limits(2, self.min_leaf))
         cuts, values = search(self.pairs, *asked)
@@ -74,7 +74,7 @@ def levels(draw: st.DrawFn, n_pairs: st.SearchStrategy[int], families: tuple[str
     X = np.column_stack([rng.integers(0, draw(st.integers(1, N_CATEGORIES)), n), rng.normal(size=n)])
     X[rng.random((n, 2)) < draw(st.sampled_from([0.0, 0.3]))] = np.nan
     columns = PairColumns(draw(st.sampled_from(families)), 2, n_categories=(N_CATEGORIES, 0))
-    pairs = PointPairs.of(columns, X, rng.integers(0, n, (m, 2)))
+    pairs = PointPairs.from_points(columns, X, rng.integers(0, n, (m, 2)))
     codes = (rng.random(m) < draw(st.sampled_from([0.0, 0.2, 0.5]))).astype(np.uint8)
     rows = [rng.permutation(m)[: rng.integers(1, m + 1)].tolist() for _ in range(draw(st.integers(1, 3)))]
     weights = [rng.integers(1, draw(st.integers(2, 4)), len(own)).tolist() for own in rows]
@@ -139,7 +139,7 @@ def test_neither_codes_nor_the_order_of_two_points_change_a_cut(
     seen = ~np.isnan(points[:, 0])
     points[seen, 0] = np.array(codes)[points[seen, 0].astype(int)]
     numbers = np.stack([level.pairs.right, level.pairs.left], axis=1)
-    other = dataclasses.replace(level, pairs=PointPairs.of(level.pairs.columns, points, numbers))
+    other = dataclasses.replace(level, pairs=PointPairs.from_points(level.pairs.columns, points, numbers))
     found, theirs = other.search(columns, max_bins)
     for own, same in zip(found, cuts, strict=True):
         np.testing.assert_array_equal(own, same)
@@ -154,7 +154,7 @@ def test_columns_are_those_of_the_formulas_and_symmetric(family: str, n_categori
     X = np.array([[k, 0.5 * place] for place, k in enumerate(own)])
     numbers = np.array([(i, j) for i in range(len(own)) for j in range(len(own))])
     columns = PairColumns(family, 2, n_categories=(n_categories, 0))
-    pairs, reversed_ = (PointPairs.of(columns, X, order) for order in (numbers, numbers[:, ::-1]))
+    pairs, reversed_ = (PointPairs.from_points(columns, X, order) for order in (numbers, numbers[:, ::-1]))
     every = np.arange(len(numbers), dtype=np.int32), np.arange(columns.n_columns, dtype=np.int32)
     table = pairs.block(*every)
     np.testing.assert_array_equal(table, reversed_.block(*every))
@@ -171,7 +171,7 @@ def test_columns_are_those_of_the_formulas_and_symmetric(family: str, n_categori
 def test_of_too_many_categories_only_whether_they_differ_is_read() -> None:
     for n, largest in ((MOST_PAIRED, MOST_PAIRED * (MOST_PAIRED + 1) // 2), (MOST_PAIRED + 1, 0)):
         columns = PairColumns("difference_mean", 1, n_categories=(n,))
-        pairs = PointPairs.of(columns, np.array([[n - 1.0], [0.0]]), [[0, 0], [0, 1]])
+        pairs = PointPairs.from_points(columns, np.array([[n - 1.0], [0.0]]), [[0, 0], [0, 1]])
         assert columns.categories_of_columns == (0, largest)
         assert pairs.block(np.arange(2, dtype=np.int32), np.arange(2, dtype=np.int32)).tolist() == [
             [0.0, largest - 1.0 if largest else 0.0],

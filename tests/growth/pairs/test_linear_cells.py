@@ -12,7 +12,7 @@ from distforest.forest.pairs.pair_scores import walked
 from distforest.forest.pairs.pair_walks import Walks
 from distforest.growth.pairs import linear_cells
 from distforest.growth.pairs.linear_cells import LinearCells, Standard
-from distforest.growth.pairs.tree_rank import CellTree
+from distforest.growth.pairs.ranking_trees import CellTree
 from distforest.sources.point_pairs import PairColumns, PointPairs
 from tests.ranking_trees import Asked, Trees, block
 
@@ -22,7 +22,7 @@ N_PAIRS = 600
 def pairs_of(seed: int = 0, n_pairs: int = N_PAIRS, scale: float = 1.0, shift: float = 0.0) -> PointPairs:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(60, 3)) * scale + shift
-    return PointPairs.of(PairColumns("difference", 3), X, rng.integers(0, 60, (n_pairs, 2)))
+    return PointPairs.from_points(PairColumns("difference", 3), X, rng.integers(0, 60, (n_pairs, 2)))
 
 
 def part(pairs: PointPairs, codes: np.ndarray, starts: list[int], min_leaf: int = 1) -> CellTree:
@@ -55,7 +55,7 @@ def test_a_far_point_has_no_say_in_the_direction(far: float, at_once: int, monke
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     X[0] = far
-    pairs = PointPairs.of(PairColumns("difference", 3), X, rng.integers(0, 60, (N_PAIRS, 2)))
+    pairs = PointPairs.from_points(PairColumns("difference", 3), X, rng.integers(0, 60, (N_PAIRS, 2)))
     columns, apart = block(pairs), (pairs.left == 0) != (pairs.right == 0)
     codes = (columns[:, 0] + 2 * columns[:, 1] > 2.4).astype(np.uint8)
     codes[apart] = rng.integers(0, 2, apart.sum())
@@ -91,12 +91,12 @@ def test_blocks_are_read_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Moments do not depend on the blocks; the classifier takes its steps block by block."""
     pairs = pairs_of(3)
     rows = np.arange(N_PAIRS, dtype=np.int32)
-    whole = Standard.of(pairs, rows, rows)
+    whole = Standard.from_pairs(pairs, rows, rows)
     columns = block(pairs)
     heard = np.where((whole.fences[0] <= columns) & (columns <= whole.fences[1]), columns, np.nan)
     codes = (columns[:, 0] + columns[:, 1] > 2).astype(np.uint8)
     monkeypatch.setattr(linear_cells, "PAIRS_AT_ONCE", 100)
-    some = Standard.of(pairs, rows, rows)
+    some = Standard.from_pairs(pairs, rows, rows)
     for name, expected in (("mean", np.nanmean(heard, axis=0)), ("deviation", np.nanstd(heard, axis=0))):
         np.testing.assert_allclose(getattr(whole, name), getattr(some, name), rtol=1e-12)
         np.testing.assert_allclose(getattr(whole, name), expected, rtol=1e-6)
@@ -110,7 +110,7 @@ def test_blocks_are_read_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("min_leaf", [1, 4, 5])
 def test_sides_are_not_too_light(min_leaf: int) -> None:
     X = np.array([[0.0], [0.0], [0.0], [0.0], [9.0], [9.0], [9.0], [9.0], [5.0]])
-    pairs = PointPairs.of(PairColumns("difference", 1), X, [[k, 8] for k in range(8)])
+    pairs = PointPairs.from_points(PairColumns("difference", 1), X, [[k, 8] for k in range(8)])
     pairs = pairs.of_pairs(np.tile(np.arange(4, dtype=np.int32), 2), np.arange(8, dtype=np.int32))
     codes = np.array([0, 0, 0, 0, 1, 1, 1, 1], np.uint8)
     table, ends = part(pairs, codes, [0, 8], min_leaf)
@@ -119,7 +119,7 @@ def test_sides_are_not_too_light(min_leaf: int) -> None:
 
 
 def test_constant_columns_part_nothing() -> None:
-    pairs = PointPairs.of(PairColumns("difference_mean", 2), np.full((4, 2), 3.0), [[0, 1], [1, 2], [2, 3]])
+    pairs = PointPairs.from_points(PairColumns("difference_mean", 2), np.full((4, 2), 3.0), [[0, 1], [1, 2], [2, 3]])
     table, ends = part(pairs, np.array([0, 1, 0], np.uint8), [0, 3])
     assert table.tree_size.tolist() == [1]
     assert ends.tolist() == [0, 0, 0]

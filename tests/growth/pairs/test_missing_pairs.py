@@ -15,7 +15,7 @@ from distforest.growth.cuts.search import Limits, project_and_cut
 from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.grower import Windows
 from distforest.growth.pairs.bins import PairBins
-from distforest.growth.pairs.search import CUT_AT_ANY_VALUE, PairSearch
+from distforest.growth.pairs.pair_search import CUT_AT_ANY_VALUE, PairSearch
 from distforest.growth.pairs.square_search import square_candidates
 from distforest.sources.point_pairs import FAMILIES, PairColumns, PointPairs
 from distforest.sources.source import Floats
@@ -67,11 +67,11 @@ class Level:
 
     def search(self, max_bins: int | None = None, pairs: PointPairs | None = None) -> tuple[Cuts, list[Floats]]:
         """The cuts, and the values that send each node's pairs left or right."""
-        bins = None if max_bins is None else PairBins.of(self.pairs, max_bins)
+        bins = None if max_bins is None else PairBins.from_pairs(self.pairs, max_bins)
         columns = self.pairs.columns
         candidates = square_candidates(columns).tolist() if self.square else range(columns.n_columns)
         every = samples.projections([[[(c, 1.0)] for c in candidates]] * len(self.rows))
-        search = PairSearch.of_squares(bins, self.pairs) if self.square else PairSearch(bins)
+        search = PairSearch.for_squares(bins, self.pairs) if self.square else PairSearch(bins)
         asked = (TwoClasses(self.codes, self.costs), self.frontier, every, Limits(2, self.min_leaf))
         cuts, values = search(pairs or self.pairs, *asked)
         return cuts, np.split(values, self.frontier.starts[1:-1])
@@ -88,7 +88,7 @@ def levels(draw: st.DrawFn, n_pairs: st.SearchStrategy[int], square: bool) -> Le
     X = rng.integers(-grid, grid, size) / 2 if grid else rng.normal(size=size)
     X[:, :p][rng.random((n, p)) < draw(st.sampled_from([0.0, 0.2, 0.6, 1.0]))] = GONE
     m = draw(n_pairs)
-    pairs = PointPairs.of(PairColumns(family, p, blocks), X, rng.integers(0, n, (m, 2)))
+    pairs = PointPairs.from_points(PairColumns(family, p, blocks), X, rng.integers(0, n, (m, 2)))
     codes = (rng.random(m) < draw(st.sampled_from([0.0, 0.1, 0.5]))).astype(np.uint8)
     rows = [rng.permutation(m)[: rng.integers(1, m + 1)].tolist() for _ in range(draw(st.integers(1, 3)))]
     weights = [rng.integers(1, draw(st.integers(2, 4)), len(own)).tolist() for own in rows]
@@ -148,7 +148,7 @@ def test_the_fused_search_is_that_of_projected_columns(level: Level) -> None:
 def test_a_large_node_is_cut_at_the_best_edge_of_a_bin(square: bool, data: st.DataObject, max_bins: int) -> None:
     """And a small one of the same level, or one in which no edge gains, at any value."""
     level = data.draw(levels(LARGE, square))
-    edges_of = PairBins.of(level.pairs, max_bins).edges
+    edges_of = PairBins.from_pairs(level.pairs, max_bins).edges
     edges = [own[np.isfinite(own)].tolist() for own in edges_of]
     cuts, values = level.search(max_bins)
     for f in range(len(level.rows)):
@@ -180,7 +180,7 @@ def wide_levels(draw: st.DrawFn) -> Level:
     more[rng.random(more.shape) < 0.4] = GONE
     points = np.hstack([more, level.pairs.points])
     wide = PairColumns(columns.family, columns.n_features + n_more, columns.blocks)
-    pairs = PointPairs.of(wide, points, np.stack([level.pairs.left, level.pairs.right], axis=1))
+    pairs = PointPairs.from_points(wide, points, np.stack([level.pairs.left, level.pairs.right], axis=1))
     return replace(level, pairs=pairs)
 
 
@@ -198,7 +198,7 @@ def test_attempts_in_turn_are_attempts_one_after_another(
     level: Level, max_bins: int | None, width: int, seed: int
 ) -> None:
     search, rng = (
-        PairSearch(None if max_bins is None else PairBins.of(level.pairs, max_bins)),
+        PairSearch(None if max_bins is None else PairBins.from_pairs(level.pairs, max_bins)),
         np.random.default_rng(seed),
     )
     columns = np.array([rng.permutation(level.pairs.shape[1]) for _ in level.rows])
@@ -234,7 +234,7 @@ def test_a_feature_that_all_points_lack_is_never_cut(square: bool, max_bins: int
     rng = np.random.default_rng(0)
     X = np.insert(rng.normal(size=(30, 1)), 0, GONE, axis=1)
     columns = PairColumns("max_min" if square else "difference_mean", 2)
-    pairs = PointPairs.of(columns, X, rng.integers(0, 30, (200, 2)))
+    pairs = PointPairs.from_points(columns, X, rng.integers(0, 30, (200, 2)))
     codes = (rng.random(200) < 0.5).astype(np.uint8)
     level = Level(pairs, codes, [list(range(200))], [[1] * 200], np.ones((1, 2)), 1, square)
     cuts, _ = level.search(max_bins)
@@ -245,8 +245,8 @@ def test_a_feature_that_all_points_lack_is_never_cut(square: bool, max_bins: int
 @pytest.mark.parametrize("max_bins", [2, 127, 128, 255, 256])
 def test_no_value_has_the_code_of_missing_pairs(max_bins: int) -> None:
     line = np.append(np.arange(600.0), GONE)[:, None]
-    pairs = PointPairs.of(PairColumns("difference", 1), line, [[0, k] for k in range(1, 601)])
-    bins = PairBins.of(pairs, max_bins)
+    pairs = PointPairs.from_points(PairColumns("difference", 1), line, [[0, k] for k in range(1, 601)])
+    bins = PairBins.from_pairs(pairs, max_bins)
     n_codes = bins.edges.shape[1]
     assert n_codes <= 256
     assert np.isfinite(bins.edges[0]).sum() + 1 == min(max_bins, 255) < n_codes

@@ -12,9 +12,9 @@ from sklearn.metrics import roc_auc_score
 from distforest import TreeRank
 from distforest.errors import InputError
 from distforest.evaluation.roc import ROC
-from distforest.forest.pairs.cells import pruned
 from distforest.forest.pairs.pair_scores import columns_of, ranks_of, walked
 from distforest.forest.pairs.pair_walks import Walks
+from distforest.forest.pairs.ranking_cells import pruned
 from distforest.growth.pairs import pruning
 from distforest.growth.problem import Data
 from distforest.sources.point_pairs import PointPairs

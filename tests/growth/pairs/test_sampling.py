@@ -41,7 +41,7 @@ UNEVEN = np.array([0, 1, 1, 0, 2, 1, 1, 0, 3])
 
 
 def by_class(labels: np.ndarray) -> ByClass:
-    return ByClass.of(labels.astype(np.int32), np.arange(len(labels)))
+    return ByClass.from_labels(labels.astype(np.int32), np.arange(len(labels)))
 
 
 def unordered(pairs: np.ndarray) -> list[tuple[int, int]]:
@@ -68,7 +68,7 @@ def test_every_pair_of_a_kind_has_one_number(labels: np.ndarray, kind: str) -> N
 
 
 def test_pairs_of_some_points_alone() -> None:
-    some = ByClass.of(UNEVEN.astype(np.int32), np.array([1, 4, 5, 8]))
+    some = ByClass.from_labels(UNEVEN.astype(np.int32), np.array([1, 4, 5, 8]))
     assert unordered(some.similar().numbered(np.arange(1))) == [(1, 5)]
     assert some.dissimilar().total == 5
     assert {point for pair in unordered(some.any().numbered(np.arange(6))) for point in pair} == {1, 4, 5, 8}
@@ -183,10 +183,10 @@ def test_a_class_without_pairs_has_none_and_the_others_have_theirs() -> None:
 
 def test_as_many_as_help_are_drawn_unless_a_number_is_given() -> None:
     labels = np.repeat([0, 1], 15).astype(np.int32)
-    _, codes = Constraints.of("auto", "pairs").draw(labels, 0)  # all there are, and no warning
+    _, codes = Constraints.from_option("auto", "pairs").draw(labels, 0)  # all there are, and no warning
     assert [int((codes == code).sum()) for code in (SIMILAR, DISSIMILAR)] == [210, 225]
-    assert Constraints.of("auto", "points").n_constraints == ENOUGH
-    assert Constraints.of(np.int64(7), "points") == Constraints(7, "points")
+    assert Constraints.from_option("auto", "points").n_constraints == ENOUGH
+    assert Constraints.from_option(np.int64(7), "points") == Constraints(7, "points")
 
 
 def test_seeds_draw_other_pairs() -> None:
@@ -280,7 +280,9 @@ def test_labelled_points_are_paired_anew_for_each_tree(
         if rule != "balanced":
             assert len(found.pairs) == sampling.n_rows == sampling.n_distinct
             continue
-        here = [KINDS[kind][0](ByClass.of(labels, np.flatnonzero(inside))).total for kind in ("alike", "unlike")]
+        here = [
+            KINDS[kind][0](ByClass.from_labels(labels, np.flatnonzero(inside))).total for kind in ("alike", "unlike")
+        ]
         wanted = n_pairs // 2, n_pairs - n_pairs // 2
         counts = [(found.codes == code).sum() for code in (SIMILAR, DISSIMILAR)]
         assert counts == [min(own, there) for own, there in zip(wanted, here, strict=True)]

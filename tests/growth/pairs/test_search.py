@@ -15,7 +15,7 @@ from distforest.growth.cuts.scan import NO_CUT, Cuts, Sides, gain_of, largest_ga
 from distforest.growth.cuts.search import Limits, project_and_cut
 from distforest.growth.cuts.two_classes import PLAIN, CostedEntropy, CostedGini, CostedImpurity, TwoClasses
 from distforest.growth.pairs.bins import PairBins
-from distforest.growth.pairs.search import CUT_AT_ANY_VALUE, PairSearch
+from distforest.growth.pairs.pair_search import CUT_AT_ANY_VALUE, PairSearch
 from distforest.sources.point_pairs import FAMILIES, PairColumns, PointPairs
 from distforest.sources.source import Projections
 from tests import samples
@@ -72,7 +72,7 @@ def levels(draw: st.DrawFn, largest: int = 9) -> Level:
     n, p, m = draw(st.integers(2, 6)), draw(st.integers(1, 3)), draw(st.integers(1, largest))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     X = rng.integers(0, 4, (n, p)).astype(float) if draw(st.booleans()) else rng.normal(size=(n, p))
-    pairs = PointPairs.of(PairColumns(draw(st.sampled_from(FAMILIES)), p), X, rng.integers(0, n, (m, 2)))
+    pairs = PointPairs.from_points(PairColumns(draw(st.sampled_from(FAMILIES)), p), X, rng.integers(0, n, (m, 2)))
     codes = (rng.random(m) < draw(st.sampled_from([0.0, 0.2, 0.5]))).astype(np.uint8)
     rows = [rng.permutation(m)[: rng.integers(1, m + 1)].tolist() for _ in range(draw(st.integers(1, 3)))]
     weights = [rng.integers(1, draw(st.integers(2, 5)), len(own)).tolist() for own in rows]
@@ -141,7 +141,7 @@ def test_the_fused_search_is_that_of_projected_columns(level: Level, impurity: C
 @given(levels(3 * CUT_AT_ANY_VALUE), st.sampled_from([2, 5, 256]))
 def test_a_large_node_is_cut_at_the_edges_of_bins_and_a_small_one_anywhere(level: Level, max_bins: int) -> None:
     """And so is a large one of which no edge gains anything."""
-    search = PairSearch(PairBins.of(level.pairs, max_bins))
+    search = PairSearch(PairBins.from_pairs(level.pairs, max_bins))
     cuts, _ = search(level.pairs, level.criterion, level.frontier, level.projections, level.limits)
     assert search.bins is not None
     for f in range(len(level.rows)):
@@ -172,12 +172,12 @@ def test_a_node_longer_than_a_block_is_cut_at_the_best_edge(
     columns = PairColumns(family, 2, blocks)
     z = rng.normal(size=(40, columns.width - 3 * bool(blocks)))
     points = np.hstack([np.exp(4 * z) if has_long_tails else z, rng.integers(0, 2, (40, 3))])
-    pairs = PointPairs.of(columns, points[:, : columns.width], rng.integers(0, 40, (700, 2)))
+    pairs = PointPairs.from_points(columns, points[:, : columns.width], rng.integers(0, 40, (700, 2)))
     width = pairs.shape[1]
     codes = (np.abs(points[pairs.left, 0] - points[pairs.right, 0]) > 1).astype(np.uint8)
     rows, order = [*range(0, 700, 2)], rng.permutation(width)
     level = Level(pairs, codes, [rows], [[1] * 350], order[None], np.ones((1, 2)), 1)
-    search = PairSearch(PairBins.of(pairs, 64))
+    search = PairSearch(PairBins.from_pairs(pairs, 64))
     cuts, picked = search(level.pairs, level.criterion, level.frontier, level.projections, level.limits)
     assert search.bins is not None
     edges = [own[np.isfinite(own)].tolist() for own in search.bins.edges[order]]
@@ -190,7 +190,7 @@ def test_a_node_longer_than_a_block_is_cut_at_the_best_edge(
 def pairs_on_a_line(places: list[float]) -> PointPairs:
     """A pair of 0 and each place: the difference is the place itself."""
     points = np.array([0.0, *places])[:, None]
-    return PointPairs.of(PairColumns("difference", 1), points, [[0, k + 1] for k in range(len(places))])
+    return PointPairs.from_points(PairColumns("difference", 1), points, [[0, k + 1] for k in range(len(places))])
 
 
 def line(places: list[float], codes: list[int], min_leaf: int = 1) -> Level:
@@ -208,12 +208,12 @@ def test_where_no_edge_parts_a_node_its_values_are_searched(width: int) -> None:
     lowest, further = rng.integers(0, 60, (2, 50, 2))
     further[:, 1] += 60
     numbers = np.concatenate([lowest, further, rng.integers(120, 720, (9000, 2))])
-    pairs = PointPairs.of(PairColumns("difference", 2), X, numbers)
+    pairs = PointPairs.from_points(PairColumns("difference", 2), X, numbers)
     codes = (rng.random(len(numbers)) < 0.5).astype(np.uint8)
     columns = np.array([[0, 1, 0], [1, 0, 1]])[:, :width]
     rows = [[*range(50)], [*range(50, 100)]]
     level = Level(pairs, codes, rows, [[1] * 50] * 2, columns, np.ones((2, 2)), 3)
-    bins = PairBins.of(pairs.of_pairs(pairs.left[100:], pairs.right[100:]), 64)
+    bins = PairBins.from_pairs(pairs.of_pairs(pairs.left[100:], pairs.right[100:]), 64)
     cuts, _ = PairSearch(bins)(level.pairs, level.criterion, level.frontier, level.projections, level.limits)
     for f in range(2):
         values, kinds, weights, costs = level.node(f)
@@ -232,7 +232,7 @@ def test_a_threshold_lies_in_the_middle_of_the_empty_bins(low: int, max_bins: in
     level = line(places, [int(k >= 100) for k in range(200)])
     ends = [*range(low), *range(180, 200)]
     node = Level(level.pairs, level.codes, [ends], [[1] * len(ends)], level.columns, level.costs, 1)
-    bins = PairBins.of(level.pairs, max_bins)
+    bins = PairBins.from_pairs(level.pairs, max_bins)
     cuts, _ = PairSearch(bins)(node.pairs, node.criterion, node.frontier, node.projections, node.limits)
     edges = bins.edges[0]
     before, after = np.searchsorted(edges, [places[low - 1], places[180]])  # a code is at most b up to edges[b]
@@ -241,11 +241,11 @@ def test_a_threshold_lies_in_the_middle_of_the_empty_bins(low: int, max_bins: in
 
 @pytest.mark.parametrize("size", [4, CUT_AT_ANY_VALUE + 8])
 @pytest.mark.parametrize("bins", [None, 256])
-def test_no_cut_where_nothing_can_be_told(size: int, bins: int | None) -> None:
+def test_no_cut_where_nothing_can_be_reported(size: int, bins: int | None) -> None:
     constant = line([1.0] * size, [0, 1] * (size // 2))
     heavy = line([float(k) for k in range(size)], [0, 1] * (size // 2), min_leaf=size // 2 + 1)
     for level in (constant, heavy):
-        edges = PairBins.of(line([float(k) for k in range(size)], [0] * size).pairs, bins) if bins else None
+        edges = PairBins.from_pairs(line([float(k) for k in range(size)], [0] * size).pairs, bins) if bins else None
         cuts, _ = PairSearch(edges)(level.pairs, level.criterion, level.frontier, level.projections, level.limits)
         assert (cuts.candidate.tolist(), cuts.gain.tolist()) == ([-1], [NO_CUT])
 
@@ -254,7 +254,7 @@ def test_the_first_of_equal_candidates_is_kept() -> None:
     level = line([float(k) for k in range(40)], [0] * 20 + [1] * 20)
     columns = np.zeros((1, 3), int)
     again = Level(level.pairs, level.codes, level.rows, level.weights, columns, level.costs, 1)
-    for search in (PairSearch(None), PairSearch(PairBins.of(level.pairs, 16))):
+    for search in (PairSearch(None), PairSearch(PairBins.from_pairs(level.pairs, 16))):
         cuts, _ = search(again.pairs, again.criterion, again.frontier, again.projections, again.limits)
         assert cuts.candidate.tolist() == [0]
 

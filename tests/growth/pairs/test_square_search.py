@@ -14,7 +14,7 @@ from distforest.growth.cuts.scan import NO_CUT, Cuts
 from distforest.growth.cuts.search import Limits
 from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.pairs.bins import PairBins
-from distforest.growth.pairs.search import CUT_AT_ANY_VALUE, PairSearch
+from distforest.growth.pairs.pair_search import CUT_AT_ANY_VALUE, PairSearch
 from distforest.growth.pairs.square_search import square_candidates
 from distforest.sources.point_pairs import PairColumns, PointPairs
 from distforest.sources.source import Floats
@@ -60,7 +60,7 @@ class Level:
         candidates = square_candidates(self.pairs.columns).tolist()
         every = samples.projections([[[(c, 1.0)] for c in candidates]] * len(self.rows))
         asked = (self.frontier, every, Limits(2, self.min_leaf))
-        cuts, values = PairSearch.of_squares(bins, self.pairs)(
+        cuts, values = PairSearch.for_squares(bins, self.pairs)(
             pairs or self.pairs, TwoClasses(self.codes, self.costs), *asked
         )
         return cuts, np.split(values, self.frontier.starts[1:-1])
@@ -76,7 +76,7 @@ def levels(draw: st.DrawFn, n_pairs: st.SearchStrategy[int]) -> Level:
     size = (n, p + WIDTH * len(blocks))
     X = rng.integers(-grid, grid, size) / 2 if grid else rng.normal(size=size)
     m = draw(n_pairs)
-    pairs = PointPairs.of(PairColumns("max_min", p, blocks), X, rng.integers(0, n, (m, 2)))
+    pairs = PointPairs.from_points(PairColumns("max_min", p, blocks), X, rng.integers(0, n, (m, 2)))
     codes = (rng.random(m) < draw(st.sampled_from([0.0, 0.1, 0.5]))).astype(np.uint8)
     rows = [rng.permutation(m)[: rng.integers(1, m + 1)].tolist() for _ in range(draw(st.integers(1, 3)))]
     weights = [rng.integers(1, draw(st.integers(2, 4)), len(own)).tolist() for own in rows]
@@ -114,7 +114,7 @@ def test_a_node_is_cut_as_the_formulas_say(level: Level) -> None:
 @given(levels(st.integers(CUT_AT_ANY_VALUE - 2, CUT_AT_ANY_VALUE + 30)), st.sampled_from([2, 3, 17, 256]))
 def test_a_large_node_is_cut_at_the_best_edge_of_a_bin(level: Level, max_bins: int) -> None:
     """And a small one of the same level at any value."""
-    bins = PairBins.of(level.pairs, max_bins)
+    bins = PairBins.from_pairs(level.pairs, max_bins)
     (cuts, values), (exact, _) = level.search(bins), level.search()
     for f in range(len(level.rows)):
         if len(level.rows[f]) <= CUT_AT_ANY_VALUE:
@@ -141,8 +141,8 @@ def test_a_large_node_is_cut_at_the_best_edge_of_a_bin(level: Level, max_bins: i
 def test_where_no_edge_parts_a_node_its_values_are_searched(level: Level) -> None:
     """All points of the level lie in one bin of others; further columns have no bins."""
     X = np.random.default_rng(0).normal(size=(50, level.pairs.points.shape[1])) * 1e9
-    far = PointPairs.of(level.pairs.columns, X, np.stack(np.triu_indices(50, 1), axis=1))
-    bins = PairBins.of(far, 4)
+    far = PointPairs.from_points(level.pairs.columns, X, np.stack(np.triu_indices(50, 1), axis=1))
+    bins = PairBins.from_pairs(far, 4)
     (cuts, values), (exact, expected) = level.search(bins), level.search()
     for f in range(len(level.rows)):
         assert [part[f] for part in cuts] == [part[f] for part in exact]
@@ -152,7 +152,7 @@ def test_where_no_edge_parts_a_node_its_values_are_searched(level: Level) -> Non
 @settings(max_examples=EXAMPLES // 3)
 @given(levels(st.integers(1, CUT_AT_ANY_VALUE + 10)), st.booleans())
 def test_the_order_of_a_pair_does_not_matter(level: Level, in_bins: bool) -> None:
-    bins = PairBins.of(level.pairs, 16) if in_bins else None
+    bins = PairBins.from_pairs(level.pairs, 16) if in_bins else None
     swapped = level.pairs.of_pairs(level.pairs.right, level.pairs.left)
     (cuts, values), (other, other_values) = level.search(bins), level.search(bins, swapped)
     assert [part.tobytes() for part in cuts] == [part.tobytes() for part in other]
@@ -163,7 +163,7 @@ def test_the_order_of_a_pair_does_not_matter(level: Level, in_bins: bool) -> Non
 def of_ends(ends: list[tuple[float, float]], codes: list[int], min_leaf: int = 1) -> Level:
     """One node of pairs on a line."""
     X, m = np.array(ends, np.float32).reshape(-1, 1), len(ends)
-    pairs = PointPairs.of(PairColumns("max_min", 1), X, np.arange(2 * m).reshape(m, 2))
+    pairs = PointPairs.from_points(PairColumns("max_min", 1), X, np.arange(2 * m).reshape(m, 2))
     return Level(pairs, np.array(codes, np.uint8), [list(range(m))], [[1] * m], np.ones((1, 2)), min_leaf)
 
 
@@ -204,7 +204,9 @@ def test_neighbouring_numbers_are_told_apart() -> None:
 
 def test_a_point_on_the_edge_of_a_bin_lies_below_it() -> None:
     line = np.arange(200, dtype=np.float32)[:, None]
-    bins = PairBins.of(PointPairs.of(PairColumns("max_min", 1), line, np.repeat(np.arange(200), 2).reshape(-1, 2)), 2)
+    bins = PairBins.from_pairs(
+        PointPairs.from_points(PairColumns("max_min", 1), line, np.repeat(np.arange(200), 2).reshape(-1, 2)), 2
+    )
     edge = bins.edges[0, 0]
     ends = [(0.0, edge), (edge, 0.0), (edge, 199.0), (199.0, edge)] * 10  # separated below the edge; from it on
     cuts, (values,) = of_ends(ends, [0, 0, 1, 1] * 10).search(bins)

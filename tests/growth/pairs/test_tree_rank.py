@@ -22,9 +22,9 @@ from distforest.forest.pairs.pair_scores import walked
 from distforest.forest.pairs.pair_walks import Walks
 from distforest.growth.methods import METHODS, problem
 from distforest.growth.pairs.linear_cells import LinearCells
-from distforest.growth.pairs.methods import pair_columns
-from distforest.growth.pairs.problem import PairProblem
-from distforest.growth.pairs.tree_rank import CellTree, LeafRank
+from distforest.growth.pairs.pair_methods import pair_columns
+from distforest.growth.pairs.pair_problem import PairProblem
+from distforest.growth.pairs.ranking_trees import CellTree, LeafRank
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.sources.point_pairs import PairColumns, PointPairs
@@ -190,7 +190,9 @@ def test_a_left_child_is_never_less_alike_than_its_parent() -> None:
 def chain(n: int, depth: int) -> Trees:
     """Pairs whose classes alternate along a line: each cut takes one of them off, so that the tree is deep."""
     X = np.arange(n + 1, dtype=np.float32)[:, None]
-    pairs = PointPairs.of(PairColumns("difference", 1), X, np.stack([np.zeros(n, int), np.arange(1, n + 1)], axis=1))
+    pairs = PointPairs.from_points(
+        PairColumns("difference", 1), X, np.stack([np.zeros(n, int), np.arange(1, n + 1)], axis=1)
+    )
     codes = (np.arange(n) % 2).astype(np.uint8)
     return Trees.grown(pairs, codes, np.ones(n, np.int32), np.array([0, n]), Asked(depth, 1))
 
@@ -238,7 +240,9 @@ def test_the_rate_bends_the_left_of_the_curve_alone(seed: int) -> None:
 
 @pytest.mark.parametrize("square", [False, True])
 def test_constant_columns_part_nothing(square: bool) -> None:
-    pairs = PointPairs.of(PairColumns(REGIONS["square" if square else "diagonal"], 2), np.ones((5, 2)), [[0, 1]] * 9)
+    pairs = PointPairs.from_points(
+        PairColumns(REGIONS["square" if square else "diagonal"], 2), np.ones((5, 2)), [[0, 1]] * 9
+    )
     codes = (np.arange(9) % 2).astype(np.uint8)
     trees = Trees.grown(pairs, codes, np.ones(9, np.int32), np.array([0, 9]), Asked(square=square))
     assert trees.table.tree_size.tolist() == [1]
@@ -248,7 +252,7 @@ def test_constant_columns_part_nothing(square: bool) -> None:
 def test_pairs_of_one_place_stay_together() -> None:
     """Duplicates of both classes: a cell of two such pairs cannot be parted."""
     X = np.array([[0.0], [1.0], [3.0]])
-    pairs = PointPairs.of(PairColumns("difference", 1), X, [[0, 1], [1, 0], [0, 1], [0, 2], [2, 0], [0, 2]])
+    pairs = PointPairs.from_points(PairColumns("difference", 1), X, [[0, 1], [1, 0], [0, 1], [0, 2], [2, 0], [0, 2]])
     codes = np.array([0, 0, 1, 1, 1, 0], np.uint8)
     trees = Trees.grown(pairs, codes, np.ones(6, np.int32), np.array([0, 6]), Asked(9, 3))
     assert trees.cells(0).tolist() == [0, 0, 0, 1, 1, 1]
@@ -258,7 +262,7 @@ def test_pairs_of_one_place_stay_together() -> None:
 def test_a_leaf_as_mixed_as_its_cell_goes_right() -> None:
     """Its Lambda is 0: nothing gained on the left. The small tree ends in leaves of 3 + 0, 1 + 1 and 0 + 3 pairs."""
     X = np.array([[0.0], [1.0], [2.0], [3.0]])
-    pairs = PointPairs.of(PairColumns("difference", 1), X, [[0, 1]] * 3 + [[0, 2]] * 2 + [[0, 3]] * 3)
+    pairs = PointPairs.from_points(PairColumns("difference", 1), X, [[0, 1]] * 3 + [[0, 2]] * 2 + [[0, 3]] * 3)
     codes = np.array([0, 0, 0, 0, 1, 1, 1, 1], np.uint8)
     trees = Trees.grown(pairs, codes, np.ones(8, np.int32), np.array([0, 8]), Asked(1, 2))
     assert trees.cells(0).tolist() == [0, 0, 0, 1, 1, 1, 1, 1]

@@ -74,7 +74,7 @@ def test_a_libsvm_file_that_unfolds_to_too_much(
     refused(source, "2,400,000", max_bytes=2_399_999)
 
 
-def test_memory_that_does_not_suffice_is_told() -> None:
+def test_memory_that_does_not_suffice_is_reported() -> None:
     with pytest.raises(InputError, match=naming("a.csv: ", "memory", "9 TiB")), readable("a.csv"):
         raise MemoryError("9 TiB")
 
@@ -121,7 +121,7 @@ def test_numbers_in_texts_of_several_types_are_read(tmp_path: Path) -> None:
     with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
     opened = open_table(str(tmp_path / "a.arrow"), "arrow", TextOptions())
-    [(block, _)] = feature_blocks(opened, [0, 1], Schema.of_names(["a", "b"]), opened.cells, 2)
+    [(block, _)] = feature_blocks(opened, [0, 1], Schema.from_names(["a", "b"]), opened.cells, 2)
     np.testing.assert_array_equal(block, [[1, 3], [2, 4]])
 
 

@@ -289,7 +289,7 @@ def test_nothing_about_a_table_is_guessed(tmp_path: Path) -> None:
     assert columns == {"n": [*range(1, 10)], "code": [*range(1, 10)], "word": words}
 
 
-def test_a_name_of_several_rows_is_told(tmp_path: Path) -> None:
+def test_a_name_of_several_rows_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,b\n1,2\n1,3\n")
     assert warned(lambda: ingest(str(tmp_path / "a.csv"), str(tmp_path / "a.zarr"), id="id"), "1 row", "name")
 

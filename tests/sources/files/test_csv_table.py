@@ -88,7 +88,7 @@ def test_a_column_of_names_is_not_a_label(write: Write, refused: Refused, monkey
     refused(source, "3 classes", label="id")
 
 
-def test_a_file_that_is_packed_otherwise_is_told(refused: Refused, tmp_path: Path) -> None:
+def test_a_file_that_is_packed_otherwise_is_reported(refused: Refused, tmp_path: Path) -> None:
     for name, named in (("a.csv.zip", ["'.zip'", "`format`"]), ("a.parquet.gz", ["'.gz'", "`format`"])):
         (tmp_path / name).write_bytes(b"\x1f\x8b")
         refused(str(tmp_path / name), *named)

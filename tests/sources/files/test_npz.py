@@ -239,7 +239,7 @@ def test_strings_of_an_npy_need_a_name(refused: Refused, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("form", ["npz", "npy"])
-def test_features_that_lack_values_are_told(form: str, tmp_path: Path) -> None:
+def test_features_that_lack_values_are_reported(form: str, tmp_path: Path) -> None:
     X = np.array([[1.0, np.nan, 3.0], [4.0, np.nan, np.nan]])
     source = str(tmp_path / f"X.{form}")
     if form == "npz":

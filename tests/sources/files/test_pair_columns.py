@@ -45,7 +45,7 @@ def test_numbers_of_rows_are_read_as_they_are(write: Write, tmp_path: Path, rows
     assert str(found["pairs"].attrs["rows"]).endswith("by number, from 0")
 
 
-def test_columns_that_are_left_out_beside_pairs_are_told(write: Write, things: str, tmp_path: Path) -> None:
+def test_columns_that_are_left_out_beside_pairs_are_reported(write: Write, things: str, tmp_path: Path) -> None:
     """They were left out without a word, such as the distance in a table without the role value."""
     table, group = write("links.csv", NAMED), f"{tmp_path}/links.zarr"
     told = naming("csv: 'same', 'sure', 'note' ", "`value`", "`label`", "`target`")

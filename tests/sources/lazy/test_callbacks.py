@@ -82,7 +82,7 @@ def test_pairwise_keeps_its_name_and_makes_nan_of_none() -> None:
     ],
 )
 @pytest.mark.parametrize("timeout", [None, 60.0])
-def test_a_fault_is_retried_so_often_and_told(fault: Any, reason: list[str], timeout: float | None) -> None:
+def test_a_fault_is_retried_so_often_and_reported(fault: Any, reason: list[str], timeout: float | None) -> None:
     script = Script(fault)
     one = answer_batch(script, batch_of(3), AskingPolicy(2, timeout))
     assert len(script.calls) == 3

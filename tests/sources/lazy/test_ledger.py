@@ -175,7 +175,7 @@ def test_other_values_are_refused(tmp_path: Path, changes: dict[str, Any], part:
 
 
 @pytest.mark.parametrize(("part", "value"), [("sha256", "01"), ("version", None)])
-def test_another_state_of_the_function_is_told(tmp_path: Path, part: str, value: str | None) -> None:
+def test_another_state_of_the_function_is_reported(tmp_path: Path, part: str, value: str | None) -> None:
     path = tmp_path / "ledger.sqlite"
     with opened(path) as ledger:
         recorded(ledger, [(1, 2, 0.5)])

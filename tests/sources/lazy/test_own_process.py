@@ -28,8 +28,8 @@ from distforest.errors import CancelledJobError, InputError
 from distforest.sources.lazy import own_process
 from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy, pairwise
 from distforest.sources.lazy.calling import Code
+from distforest.sources.lazy.lazy_source import LazySource, Objects, ValueSupplier
 from distforest.sources.lazy.own_process import PROCESSES, answers_apart, asking, in_own_processes
-from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
 from tests.messages import naming
 from tests.service.processes import lives, until
 from tests.sources.lazy.asked_apart import hangs
@@ -329,7 +329,7 @@ def test_a_function_that_cannot_be_sent_or_loaded_is_refused_in_words(tmp_path: 
         assert re.match(naming("module:f ", "pairs", "1 time:", *named), str(found.error)), found.error
 
 
-def test_a_module_that_workers_lack_is_told_with_what_to_do(tmp_path: Path) -> None:
+def test_a_module_that_workers_lack_is_reported_with_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "only_here.py").write_text("def f(left, right): return [0.0] * len(left)")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(tmp_path))
@@ -405,7 +405,7 @@ def test_a_source_asks_apart_only_where_it_is_told_to() -> None:
     def who(left: Any, _right: Any) -> list[float]:
         return [float(os.getpid())] * len(left)
 
-    lazy, objects = Lazy(who), Objects.of(np.arange(4))
+    lazy, objects = Lazy(who), Objects.from_columns(np.arange(4))
     source = LazySource(lazy, objects, replace(ValueSupplier.here(lazy), ask=asking(lazy, Code.pickled(lazy))))
     first, second = (np.array([number], np.int32) for number in (0, 1))
     assert source.entries(first, second)[0] == os.getpid()

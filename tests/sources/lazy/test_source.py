@@ -17,8 +17,8 @@ from distforest.errors import InputError, JobError
 from distforest.sources.arrays import ArraySource
 from distforest.sources.lazy.callbacks import Lazy, pairwise
 from distforest.sources.lazy.identity import signature
+from distforest.sources.lazy.lazy_source import LazySource, Objects, ValueSupplier, items_of, opened_ledger
 from distforest.sources.lazy.ledger import Ledger
-from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier, items_of, opened_ledger
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, read
 from distforest.sources.source import Projections, project_entries
 from tests.messages import naming
@@ -49,7 +49,7 @@ class Counted:
 
 def source_of(function: Callable[..., Any], budget: int | None = None, **options: Any) -> LazySource:
     lazy = Lazy(function, **options)
-    return LazySource(lazy, Objects.of(np.arange(N)), ValueSupplier.here(lazy, budget=budget))
+    return LazySource(lazy, Objects.from_columns(np.arange(N)), ValueSupplier.here(lazy, budget=budget))
 
 
 CASES = {
@@ -64,7 +64,7 @@ CASES = {
 def test_it_answers_as_the_whole_matrix(case: str, asking: tuple[np.ndarray, np.ndarray, Projections]) -> None:
     matrix, reading, options = CASES[case]
     function = Counted(matrix)
-    lazy, whole = source_of(function, batch_size=2, **options), ArraySource.of(read(matrix, reading))
+    lazy, whole = source_of(function, batch_size=2, **options), ArraySource.from_values(read(matrix, reading))
     for _ in range(2):
         np.testing.assert_array_equal(lazy.project(*asking), whole.project(*asking))
     np.testing.assert_array_equal(project_entries(lazy, *asking), lazy.project(*asking))
@@ -97,7 +97,7 @@ def test_equal_objects_are_asked_about_once() -> None:
         return float(sum(x != y for x, y in zip(a, b, strict=True)))
 
     lazy = Lazy(differ, kind="distance")
-    source = LazySource(lazy, Objects.of(words, ["abc", "new"]), ValueSupplier.here(lazy))
+    source = LazySource(lazy, Objects.from_columns(words, ["abc", "new"]), ValueSupplier.here(lazy))
     found = source.block(np.arange(2, dtype=np.int32), np.arange(4, dtype=np.int32))
     np.testing.assert_array_equal(found, [[0, -0.5, 0, -4.5], [-4.5, -4.5, -4.5, -4.5]])
     assert asked == [("abc", "abe"), ("abc", "xyz"), ("abc", "new"), ("abe", "new"), ("xyz", "new")]
@@ -128,7 +128,7 @@ def test_a_failure_names_the_pair_and_keeps_what_came(tmp_path: Path) -> None:
         return float(FAR[a, b])
 
     lazy = Lazy(fragile, kind="distance", batch_size=2, retries=1, ledger=tmp_path / "ledger")
-    objects, rows = Objects.of(np.arange(N)), np.array([1], np.int32)
+    objects, rows = Objects.from_columns(np.arange(N)), np.array([1], np.int32)
     with opened_ledger(lazy) as ledger:
         source = LazySource(lazy, objects, ValueSupplier.here(lazy, ledger, "a"))
         with pytest.raises(JobError, match=naming("pair (1, 4)", "2 times", "RuntimeError: assay lost", "kept")):
@@ -154,13 +154,13 @@ def test_a_value_that_is_too_large_is_not_remembered_and_what_came_beside_it_is(
     rows, columns = np.array([2], np.int32), np.arange(N, dtype=np.int32)
     with opened_ledger(lazy) as ledger:
         assert ledger is not None
-        source = LazySource(lazy, Objects.of(np.arange(N)), ValueSupplier.here(lazy, ledger, "a"))
+        source = LazySource(lazy, Objects.from_columns(np.arange(N)), ValueSupplier.here(lazy, ledger, "a"))
         with pytest.raises(JobError, match=naming("1e+160", "pair (2, 3)", "1e+150")):
             source.block(rows, columns)
         assert ledger.count() == source.n_evaluations == 2  # (0, 2), (1, 2)
     SCALE[2, 3] = 1.0
     with opened_ledger(lazy) as ledger:
-        source = LazySource(lazy, Objects.of(np.arange(N)), ValueSupplier.here(lazy, ledger, "a"))
+        source = LazySource(lazy, Objects.from_columns(np.arange(N)), ValueSupplier.here(lazy, ledger, "a"))
         np.testing.assert_array_equal(source.block(rows, columns)[0], read(FAR[2:3], DISSIMILARITIES)[0])
 
 
@@ -228,11 +228,13 @@ def test_a_second_run_of_a_job_pays_again_but_asks_only_for_what_is_new(first: i
     rows, columns = np.array([0, 1], np.int32), np.arange(N, dtype=np.int32)
     with Ledger.open(None, signature=signature(function), symmetric=True, kind="distance") as ledger:
         for budget in (first, second):
-            source = LazySource(lazy, Objects.of(np.arange(N)), ValueSupplier.here(lazy, ledger, "job", budget))
+            source = LazySource(
+                lazy, Objects.from_columns(np.arange(N)), ValueSupplier.here(lazy, ledger, "job", budget)
+            )
             source.block(rows, columns)
             assert source.n_evaluations == min(budget, 11)
         assert function.asked.total() == ledger.count("job") == min(max(first, second), 11)
-        free = LazySource(lazy, Objects.of(np.arange(N)), ValueSupplier.here(lazy, ledger, "another", 0))
+        free = LazySource(lazy, Objects.from_columns(np.arange(N)), ValueSupplier.here(lazy, ledger, "another", 0))
         unknown = {tuple(sorted(place)) for place in np.argwhere(np.isnan(free.block(rows, columns))).tolist()}
         assert len(unknown) == 11 - ledger.count()
         assert free.n_evaluations == 0

@@ -20,7 +20,7 @@ from distforest.growth.cuts.scan import Cuts, scan_keys
 from distforest.growth.cuts.two_classes import OpenNode, TwoClasses, TwoSums, fill_missing, most_of_node, tally_node
 from distforest.growth.grower import Windows
 from distforest.growth.pairs.bins import PairBins, code_of
-from distforest.growth.pairs.histograms import (
+from distforest.growth.pairs.pair_histograms import (
     CODED_PAIRS,
     CategoryRoom,
     NodePairs,
@@ -32,7 +32,7 @@ from distforest.growth.pairs.histograms import (
     rank_chosen,
 )
 from distforest.growth.pairs.square_search import code_points, counted_ends, cut_if_square, took_sides
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.kernels import WORD
 from distforest.sources.point_pairs import COMPARISON, PairReading, PointPairs, read_column
 from distforest.sources.source import Floats, Int32s, Ints, Projections
@@ -64,7 +64,7 @@ class PairSearch:
     squares: Codes | None = None  # as of `PairLevel`
 
     @classmethod
-    def of_squares(cls, bins: PairBins | None, pairs: PointPairs) -> Self:
+    def for_squares(cls, bins: PairBins | None, pairs: PointPairs) -> Self:
         """The search of square cuts of pairs of some points, whose coordinates are coded once."""
         squares = np.zeros((len(pairs.points) if bins else 0, pairs.columns.n_features), np.uint8)
         if bins is not None:
@@ -85,10 +85,12 @@ class PairSearch:
         self, source: PointPairs, criterion: TwoClasses, windows: Windows, limits: Limits
     ) -> tuple[Cuts, Floats]:
         """The same of the first window of a node's candidates, or of the next one where these have no cut."""
-        level, (frontier, _, width) = PairLevel.of(source, criterion, windows, limits, self.squares), windows
+        level, (frontier, _, width) = PairLevel.from_search(source, criterion, windows, limits, self.squares), windows
         cuts, values = Cuts.none(frontier.n_nodes), np.zeros(len(frontier.rows))
-        categories, bins = CategoryRoom.of(source.columns, frontier.sizes), self.bins or NO_BINS
-        room = SearchRoom.of(int(frontier.sizes.max(initial=0)), width, bins, self.squares is not None, categories)
+        categories, bins = CategoryRoom.allocate(source.columns, frontier.sizes), self.bins or NO_BINS
+        room = SearchRoom.allocate(
+            int(frontier.sizes.max(initial=0)), width, bins, self.squares is not None, categories
+        )
         cut_pairs(level, few_pairs(frontier.sizes, self.bins), width, bins, room, cuts)
         read_chosen(level, cuts, values)
         rank_chosen(level, cuts.candidate, categories, values)
@@ -130,7 +132,7 @@ def read_chosen(level: PairLevel, cuts: Cuts, values: Floats) -> None:
             read_column(column, own, level.pairs, of_node)
 
 
-@borrowing
+@no_refcount
 def gather_pairs(node: int, level: PairLevel, room: SearchRoom) -> None:
     """Read the points, classes and weights of a node's pairs once for all of its candidates."""
     (starts, rows, weights), first, every = level.nodes, level.nodes.starts[node], room.every
@@ -143,7 +145,7 @@ def gather_pairs(node: int, level: PairLevel, room: SearchRoom) -> None:
         room.sums[r, kind] = weight
 
 
-@borrowing
+@no_refcount
 def share_words(word: int, own: NodePairs, level: PairLevel, words: NDArray[np.uint64]) -> None:
     """words[r] = the features of a word that both points of pair r have."""
     (points, others), left, right = level.observed, own.left.view(np.uint32), own.right.view(np.uint32)
@@ -151,7 +153,7 @@ def share_words(word: int, own: NodePairs, level: PairLevel, words: NDArray[np.u
         words[r] = points[left[r], word] & others[right[r], word]
 
 
-@borrowing
+@no_refcount
 def find_observed(column: int, own: NodePairs, level: PairLevel, room: SearchRoom) -> int:
     """Find the pairs that do not lack a column, without reading a value of a feature; returns how many they are.
 
@@ -174,21 +176,21 @@ def find_observed(column: int, own: NodePairs, level: PairLevel, room: SearchRoo
     return int(n)
 
 
-@borrowing
+@no_refcount
 def read_places(column: int, places: Int32s, own: NodePairs, level: PairLevel, values: Floats) -> None:
     """values[r] = a column of pair places[r]."""
     points, others, _, _, how, is_complete = level.pairs
     read_column(column, places, PairReading(points, others, own.left, own.right, how, is_complete), values)
 
 
-@borrowing
+@no_refcount
 def is_never_missing(column: int, pairs: PairReading) -> bool:
     """Whether no pair can lack a column."""
     how, block = pairs.columns, column - pairs.columns.n_of_family
     return pairs.is_complete or (block >= 0 and how.reduction[block] != COMPARISON)
 
 
-@borrowing
+@no_refcount
 def cut_at_values(
     node: int, first: int, last: int, level: PairLevel, of_node: OpenNode, room: SearchRoom, cuts: Cuts
 ) -> None:
@@ -222,7 +224,7 @@ def cut_at_values(
         scan_keys(node, k, values, order[: m + lacks], m, TwoSums(sums), impurity, tallies, rules, cuts)
 
 
-@borrowing
+@no_refcount
 def cut_at_edges(
     node: int, first: int, last: int, level: PairLevel, of_node: OpenNode, bins: PairBins, room: SearchRoom, cuts: Cuts
 ) -> None:
@@ -247,7 +249,7 @@ def cut_at_edges(
             cut_bins(node, k, filled[k - first], edges, not is_never_missing(c, pairs), of_node, room.bins, cuts)
 
 
-@borrowing
+@no_refcount
 def count_block(
     column: int, own: NodePairs, level: PairLevel, bins: PairBins, room: SearchRoom, filled: Int32s
 ) -> None:

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.forest.frontier import LEFT, RIGHT, Frontier
-from distforest.forest.table import LEAF, NodeTable
+from distforest.forest.node_table import LEAF, NodeTable
 from distforest.growth.cuts.search import Limits
 from distforest.growth.cuts.two_classes import TwoClasses, even_costs
 from distforest.growth.grower import Growth, LevelWatch, grow_levels, numbered, unwatched

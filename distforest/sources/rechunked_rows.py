@@ -31,7 +31,7 @@ MOST_OF_CHUNKS = 1 << 28
 
 
 @dataclass(frozen=True)
-class LaidRows:
+class RechunkedRows:
     """An array on disk, row by row; ``attrs`` are those of the array in the store."""
 
     values: np.ndarray
@@ -58,7 +58,7 @@ class LaidRows:
         return block
 
 
-def laid_bytes(array: ZarrArray) -> int:
+def rechunked_bytes(array: ZarrArray) -> int:
     """Bytes of the copy of an array that is made where a row of its chunks is large; 0 where none is made."""
     shape, dtype = tuple(array.shape), np.dtype(array.dtype)
     if len(shape) != 2 or dtype.kind in OF_ANY_LENGTH:
@@ -68,7 +68,7 @@ def laid_bytes(array: ZarrArray) -> int:
 
 
 @contextmanager
-def laid_rows(array: ZarrArray, scratch: ScratchFolder, why: str) -> Iterator[ChunkedArray]:
+def rechunked_rows(array: ZarrArray, scratch: ScratchFolder, why: str) -> Iterator[ChunkedArray]:
     """The array itself, or, where a row of its chunks is large, a copy of it in a file that is removed after the block.
 
     Parameters
@@ -85,7 +85,7 @@ def laid_rows(array: ZarrArray, scratch: ScratchFolder, why: str) -> Iterator[Ch
     JobError
         There is no room for the copy.
     """
-    if not laid_bytes(array):
+    if not rechunked_bytes(array):
         yield array
         return
     shape, dtype, (rows, columns) = tuple(array.shape), np.dtype(array.dtype), array.chunks
@@ -97,4 +97,4 @@ def laid_rows(array: ZarrArray, scratch: ScratchFolder, why: str) -> Iterator[Ch
                 here = slice(first, first + rows), slice(begin, begin + width)
                 laid[here] = array[here]
                 release_pages(laid)
-        yield LaidRows(laid, dict(array.attrs))
+        yield RechunkedRows(laid, dict(array.attrs))

@@ -17,7 +17,7 @@ _lock = threading.Lock()
 
 
 @contextmanager
-def overheard() -> Iterator[list[str]]:
+def captured_warnings() -> Iterator[list[str]]:
     """Collect the warnings of this thread in the block, each text once, instead of showing them.
 
     `warnings.catch_warnings` would collect the warnings of other threads, too, and two overlapping blocks would leave

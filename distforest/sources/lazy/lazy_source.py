@@ -58,7 +58,7 @@ class Objects:
     n_columns: int
 
     @classmethod
-    def of(cls, columns: Items, rows: Items | None = None) -> Objects:
+    def from_columns(cls, columns: Items, rows: Items | None = None) -> Objects:
         """The objects of columns, and of rows if they are others; raises InputError for an object without content."""
         items = columns if rows is None else joined(columns, rows)
         key, first, number = np.unique(keys_of(items), return_index=True, return_inverse=True)
@@ -203,7 +203,7 @@ class LazySource(ReadByEntries):
     --------
     >>> from distforest.sources.lazy.callbacks import Lazy, pairwise
     >>> lazy = Lazy(pairwise(lambda a, b: float(abs(a - b))), kind="distance")
-    >>> source = LazySource(lazy, Objects.of(np.array([1, 5, 7])), ValueSupplier.here(lazy))
+    >>> source = LazySource(lazy, Objects.from_columns(np.array([1, 5, 7])), ValueSupplier.here(lazy))
     >>> source.entries(np.array([0, 1, 1], np.int32), np.array([1, 0, 1], np.int32)), source.n_evaluations
     (array([-8., -8.,  0.]), 1)
     """

@@ -1,6 +1,6 @@
 """The spec of a job as JSON Schema, for editors that complete and check TOML.
 
-It is written by the models that read a spec, `distforest.jobs.tables`. What no schema states is left to the parser:
+It is written by the models that read a spec, `distforest.jobs.spec_models`. What no schema states is left to the parser:
 keys that contradict each other, and whole numbers with a decimal point, which JSON Schema takes for integers.
 """
 
@@ -12,7 +12,7 @@ from pydantic.json_schema import models_json_schema
 
 from distforest.jobs.any_spec import JOBS
 from distforest.jobs.score_spec import Scoring
-from distforest.jobs.tables import INPUTS, TUNED, Fit, fit_table, tune_table
+from distforest.jobs.spec_models import INPUTS, TUNED, Fit, fit_table, tune_table
 
 JSONSchema = dict[str, Any]
 

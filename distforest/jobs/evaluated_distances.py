@@ -29,7 +29,7 @@ from distforest.jobs.cluster import Progress, Stream
 from distforest.jobs.lockstep import BoundSimilarity
 from distforest.sources.array_files import Mapped, untouched
 from distforest.sources.factors import Distances
-from distforest.sources.lazy.source import Objects, origin_of
+from distforest.sources.lazy.lazy_source import Objects, origin_of
 from distforest.sources.staged_arrays import StagingPlace
 from distforest.sources.truth import Truth, TruthKind
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from distforest.growth.problem import Data
     from distforest.jobs.cluster import Cluster, Watch
     from distforest.jobs.inputs import Inputs
-    from distforest.sources.lazy.source import LazySource
+    from distforest.sources.lazy.lazy_source import LazySource
     from distforest.sources.source import Floats, Int32s, Ints
     from distforest.stores.folder import Folder
 
@@ -55,7 +55,7 @@ SELF_ASKED = 8
 
 
 @dataclass(frozen=True, eq=False)
-class AskedDistances:
+class EvaluatedDistances:
     """What a function has answered.
 
     Attributes
@@ -78,9 +78,9 @@ class AskedDistances:
     def truth(self) -> Truth:
         """The distances as a ground truth; warns of what is odd about the rows that are present."""
         if self.present.all():
-            return Truth.of(Distances(self.distances))
-        Truth.of(Distances(self.distances)[np.flatnonzero(self.present)])  # which warns
-        return Truth.of(self.distances, TruthKind.DISTANCES)
+            return Truth.from_given(Distances(self.distances))
+        Truth.from_given(Distances(self.distances)[np.flatnonzero(self.present)])  # which warns
+        return Truth.from_given(self.distances, TruthKind.DISTANCES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,7 @@ class Learner:
 
     def leaves(self, distances: Floats, n_known: int) -> Int32s:
         """The leaves of the rows in the first forest, grown from the distances that are known, shape (n_trees, n)."""
-        truth = Truth.of(distances, TruthKind.DISTANCES)
+        truth = Truth.from_given(distances, TruthKind.DISTANCES)
         least = max(int(self.params["min_samples_leaf"]), least_leaf(len(distances), n_known))
         weights = self.params["feature_weights"]
         changed = {
@@ -113,7 +113,7 @@ class Learner:
 
 def ask_distances(
     supplied: BoundSimilarity, learner: Learner, present: NDArray[np.bool_], watch: Watch | None = None
-) -> AskedDistances:
+) -> EvaluatedDistances:
     """Ask for as many distances as the budget allows, half of them anywhere, half where a first forest finds rows near.
 
     Which pairs are asked follows from the seed, the budget, the features and the answers: a ledger that knows some of
@@ -139,7 +139,7 @@ def ask_distances(
     """
     lazy, n, seed = supplied.lazy, len(supplied.training), learner.seed
     _check(supplied)
-    objects = Objects.of(supplied.training)
+    objects = Objects.from_columns(supplied.training)
     decides = [learner.method.name, seed, objects.sha256, lazy.signature]
     job = hashlib.sha256(canonical(decides)).hexdigest()
     with supplied.source(objects, job, None, as_given=True) as source:
@@ -158,10 +158,10 @@ def ask_distances(
                 more = np.setdiff1d(more, np.concatenate([first, near]), assume_unique=True)
                 asked.ask(more[: n_left - len(first) - len(near)])
         origin = {**origin_of(lazy, objects), "evaluations": source.n_evaluations}
-        return AskedDistances(asked.distances, source.n_evaluations, origin, present)
+        return EvaluatedDistances(asked.distances, source.n_evaluations, origin, present)
 
 
-def with_asked_distances(
+def with_evaluated_distances(
     inputs: Inputs, folder: Folder, cluster: Cluster, grow: Callable[[Bound], Forest], watch: Watch | None = None
 ) -> Inputs:
     """The inputs with the distances that a function has answered as their truth, if the job names such a function.

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from distforest.forest.forest import Forest, Meaning, arrays_of_points
 from distforest.forest.frontier import Frontier
+from distforest.forest.node_table import NodeTable
 from distforest.forest.pairs.pair_scores import tallied
-from distforest.forest.table import NodeTable
 from distforest.growth.cuts.two_classes import PLAIN, CostedImpurity, TwoClasses
 from distforest.growth.grower import Growth
 from distforest.growth.pairs.sampling import PairSampling
@@ -132,7 +132,7 @@ class PairProblem:
         arrays = put_together(parts, list(parts[0])) | arrays_of_points(self.points.points)
         if self.data.sample_weight is not None:
             arrays["sample_weight"] = self.data.sample_weight
-        return Forest.of(self.meaning, arrays)
+        return Forest.from_arrays(self.meaning, arrays)
 
 
 def tally_trees(

@@ -15,12 +15,14 @@ from distforest.forest.leaf_kinds import KeepsRanks, KeepsVotes, LeafKind
 from distforest.forest.missing import LEARNED
 from distforest.growth.cuts.search import Limits
 from distforest.growth.cuts.two_classes import PLAIN, CostedEntropy, TwoClasses
-from distforest.growth.draws.columns import Axis
+from distforest.growth.draws.column_draws import Axis
 from distforest.growth.grower import Growth
 from distforest.growth.pairs.bins import PairBins
 from distforest.growth.pairs.linear_cells import LinearCells
+from distforest.growth.pairs.pair_problem import Classifiers
+from distforest.growth.pairs.pair_search import PairSearch
 from distforest.growth.pairs.point_weights import limits_of, present_data, weighed
-from distforest.growth.pairs.problem import Classifiers
+from distforest.growth.pairs.ranking_trees import LeafRank, Ranking, SmallTrees
 from distforest.growth.pairs.sampling import (
     MOST_TREE_PAIRS,
     Constraints,
@@ -29,10 +31,8 @@ from distforest.growth.pairs.sampling import (
     PairSample,
     PairSampling,
 )
-from distforest.growth.pairs.search import PairSearch
 from distforest.growth.pairs.sparse_search import SparseSearch, VaryingPairs
 from distforest.growth.pairs.square_search import square_candidates
-from distforest.growth.pairs.tree_rank import LeafRank, Ranking, SmallTrees
 from distforest.growth.parameters import for_two_sides, limits_among, n_drawn
 from distforest.sources.arrays import is_complete
 from distforest.sources.comparisons import Comparison
@@ -45,9 +45,9 @@ from distforest.sources.truth import TruthKind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from distforest.growth.draws.columns import Draw
+    from distforest.growth.draws.column_draws import Draw
     from distforest.growth.grower import Search
-    from distforest.growth.pairs.problem import PairGrowth
+    from distforest.growth.pairs.pair_problem import PairGrowth
     from distforest.growth.problem import Data
     from distforest.sources.source import Int32s
 
@@ -112,7 +112,7 @@ def drawn_points(data: Data) -> PointPairs | SparsePairs:
         check_sparse_points(data.matrix)
         none = np.empty(0, np.int32)
         return SparsePairs(data.rows, data.matrix, data.matrix, none, none)
-    points = PointPairs.of(data.rows, data.array, NO_PAIRS)
+    points = PointPairs.from_points(data.rows, data.array, NO_PAIRS)
     check_points(points.points, points.columns)
     return replace(points, is_complete=bool(points.is_complete) or is_complete(data.present))  # see `PointPairs`
 
@@ -141,11 +141,11 @@ def growth_of(
         bins = None
         if params["max_bins"] is not None:
             left, right = np.ascontiguousarray(sampling.typical(seed).T)
-            bins = PairBins.of(points.of_pairs(left, right), int(params["max_bins"]))
+            bins = PairBins.from_pairs(points.of_pairs(left, right), int(params["max_bins"]))
         candidates = square_candidates(points.columns) if square else points.columns.to_draw
         n_columns = points.shape[1] if candidates is None else len(candidates)
         draw = Axis(n_columns, min(width_of(n_columns), n_columns), candidates)
-        search = PairSearch.of_squares(bins, points) if square else PairSearch(bins)
+        search = PairSearch.for_squares(bins, points) if square else PairSearch(bins)
     on_missing = "stop" if points.is_complete else LEARNED
     sizes = points.columns.categories_of_columns
     n_categories = np.array(sizes, np.int32) if any(sizes) else None
@@ -184,7 +184,7 @@ def given_pairs(data: Data, params: Params, seed: int) -> GivenPairs:
     if data.truth.kind == TruthKind.LINKS:
         pairs, codes = links_of(data)
     else:
-        rule = Constraints.of(params["n_constraints"], str(params["balance"]))
+        rule = Constraints.from_option(params["n_constraints"], str(params["balance"]))
         pairs, codes = rule.draw(data.truth.values, seed)
     by_points = params["resample"] == "points"
     total, max_samples = data.n_rows if by_points else len(pairs), params["max_samples"]
@@ -231,7 +231,7 @@ def ranked_pairs(data: Data, params: Params) -> PairSampling:
     return sampling
 
 
-def judging_pairs(data: Data, params: Params, seed: int) -> PairSample:
+def out_of_bag_pairs(data: Data, params: Params, seed: int) -> PairSample:
     """All pairs of which trees of RFD draw some, with their weights, and each point once in bag."""
     some = given_pairs(present_data(data), params, seed)
     every = replace(some, n_draws=len(some.pairs), replace=False, by_points=False)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from types import FunctionType
 
 
-def told_by(call: FunctionType, *named: object) -> list[str]:
+def warnings_of(call: FunctionType, *named: object) -> list[str]:
     """Return the messages of a call's warnings that name all this; all are the package's, at lines of the caller."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")

@@ -21,7 +21,7 @@ from distforest.growth.cuts.category_orders import Tally, number_categories, ran
 from distforest.growth.cuts.ordering import OrderRoom
 from distforest.growth.cuts.scan import Tallies, scan_keys, tallies_for
 from distforest.growth.cuts.two_classes import TwoSums, fill_missing
-from distforest.jit import borrowing, inlined, kernel
+from distforest.jit import inlined, kernel, no_refcount
 from distforest.sources.point_pairs import PAIRED, ColumnReading, read_column
 from distforest.sources.source import Floats, Int32s, Ints
 
@@ -69,7 +69,7 @@ class PairLevel(NamedTuple):
     impurity: CostedImpurity  # what judges cuts, without the costs of a node
 
     @classmethod
-    def of(
+    def from_search(
         cls, source: PointPairs, criterion: TwoClasses, windows: Windows, limits: Limits, squares: Codes | None
     ) -> PairLevel:
         """Collect the level of a search of pairs of two classes."""
@@ -87,12 +87,12 @@ class HistogramRoom(NamedTuple):
     order: Ints  # the bins in the order of the scan, shape (n + 2,)
 
     @classmethod
-    def of(cls, n: int) -> Self:
+    def allocate(cls, n: int) -> Self:
         """Allocate room for histograms of n bins."""
         return cls(np.append(np.arange(n + 1.0), np.nan), np.empty(n + 2, np.int64))
 
 
-@borrowing
+@no_refcount
 def held_bins(filled: Int32s, held: Ints) -> int:
     """Write the numbers of the bins that hold something, ascending, and return how many these are."""
     n, both = 0, filled.view(np.uint64)
@@ -141,7 +141,7 @@ class CategoryRoom(NamedTuple):
     order: Ints  # the categories by rank, and then the missing pairs, shape (c + 1,)
 
     @classmethod
-    def of(cls, columns: PairColumns, sizes: Ints) -> Self | None:
+    def allocate(cls, columns: PairColumns, sizes: Ints) -> Self | None:
         """Allocate room for nodes of some sizes; None if no column has categories.
 
         A kernel that is given None is compiled without what cuts categories, which is more than a third of it.
@@ -174,7 +174,7 @@ class SearchRoom(NamedTuple):
     orders: OrderRoom
 
     @classmethod
-    def of(
+    def allocate(
         cls, longest: int, width: int, bins: PairBins, has_ends: bool, categories: CategoryRoom | None
     ) -> SearchRoom:
         """Allocate room for nodes of up to ``longest`` pairs and windows of ``width`` candidates."""
@@ -182,12 +182,15 @@ class SearchRoom(NamedTuple):
         every, n_bins = NodePairs(left, right, np.empty(longest, np.uint8), weights), bins.edges.shape[1]
         sums, words, numbers = np.empty((longest + 1, 2), np.int32), np.empty(longest, np.uint64), np.arange(longest)
         coded, filled = np.empty(CODED_PAIRS, np.uint8), np.zeros((width, n_bins + 2, 2), np.int32)
-        scanned, n = (HistogramRoom.of(n_bins), tallies_for(2), categories), (2 if has_ends else 1) * (longest + 1)
-        ordered = np.empty((n, 2), np.int32), np.empty(n), OrderRoom.of(n)
+        scanned, n = (
+            (HistogramRoom.allocate(n_bins), tallies_for(2), categories),
+            (2 if has_ends else 1) * (longest + 1),
+        )
+        ordered = np.empty((n, 2), np.int32), np.empty(n), OrderRoom.allocate(n)
         return cls(every, sums, words, places, numbers.astype(np.int32), coded, filled, *scanned, *ordered)
 
 
-@borrowing
+@no_refcount
 def holds_pairs(column: int, how: ColumnReading) -> bool:
     """Whether the categories of a column are unordered pairs."""
     if how.kinds.shape[0] == 0 or column < how.n_features or column >= how.n_of_family:
@@ -195,7 +198,7 @@ def holds_pairs(column: int, how: ColumnReading) -> bool:
     return how.kinds[column - how.n_features] == PAIRED
 
 
-@borrowing
+@no_refcount
 def rank_pairs(node: int, column: int, level: PairLevel, room: CategoryRoom) -> int:
     """Rank the categories of a node's pairs by their share of dissimilar ones; returns their number c.
 
@@ -217,7 +220,7 @@ def rank_pairs(node: int, column: int, level: PairLevel, room: CategoryRoom) -> 
     return n
 
 
-@borrowing
+@no_refcount
 def cut_if_sets(
     node: int, candidate: int, level: PairLevel, of_node: OpenNode, room: CategoryRoom | None, cuts: Cuts
 ) -> bool:

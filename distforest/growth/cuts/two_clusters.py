@@ -12,22 +12,22 @@ from distforest.growth.cuts.category_search import CategorySearch
 from distforest.growth.cuts.companions import (
     NO_COLUMN,
     Companions,
-    Judges,
+    CompanionScores,
     cut_categories,
-    judge_categories,
     keep_places,
     place_categories,
+    score_categories,
 )
 from distforest.growth.cuts.criteria import Criterion, Steady, Turn
 from distforest.growth.cuts.fences import LEFT_OUT, MARGIN
-from distforest.growth.cuts.gaussians import cut_clusters, judge_cuts, part_mixture
+from distforest.growth.cuts.gaussians import cut_clusters, part_mixture, score_cuts
 from distforest.growth.cuts.random_cuts import Places
 from distforest.growth.cuts.scan import Cuts
-from distforest.growth.cuts.search import Limits, judge_and_cut, values_on
+from distforest.growth.cuts.search import Limits, score_and_cut, values_on
 from distforest.growth.cuts.two_means import EQUAL_BIC, EQUAL_GAINS, FAST_BIC, TWO_MEANS, CandidateCuts, ClusterScoring
 from distforest.growth.cuts.witnesses import Witnesses
 from distforest.growth.rng import Keys
-from distforest.jit import borrowing, kernel
+from distforest.jit import kernel, no_refcount
 from distforest.sources.arrays import ArraySource, is_complete, project_array
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, Source, taken
 
@@ -41,7 +41,7 @@ SCORES = {"two_means": TWO_MEANS, "fast_bic": FAST_BIC, "equal_bic": EQUAL_BIC}
 MCLUST_BIC = "mclust_bic"
 
 
-class JudgedCandidates(NamedTuple):
+class ScoredCandidates(NamedTuple):
     """One cut of each candidate in each node, and the margin that it needed if it is at random."""
 
     cuts: CandidateCuts  # the cuts
@@ -65,7 +65,7 @@ class TwoClusters(Steady):
     places: Places | None = None  # the places where candidates are cut in this attempt, if at random
     companions: Companions | None = None  # what judges columns of categories, if there are any
     # what the companions say of the rows of the nodes that are cut, if a candidate is a column of categories
-    judges: Judges | None = None
+    companion_scores: CompanionScores | None = None
     unit: float = 1.0
 
     def over(self, truth: np.ndarray, features: np.ndarray, stored: MappedRows | None = None) -> Self:  # noqa: ARG002
@@ -81,7 +81,7 @@ class TwoClusters(Steady):
         companions = self.companions.attempted(keys, attempt) if self.companions else None
         return replace(self, places=places, witnesses=witnesses, companions=companions)
 
-    def judged_on(self, frontier: Frontier) -> Frontier:
+    def scored_on(self, frontier: Frontier) -> Frontier:
         """The nodes with all their rows, or, if cuts are at random, with some rows of each large one."""
         return frontier if self.places is None else self.places.some_rows(frontier)
 
@@ -94,14 +94,18 @@ class TwoClusters(Steady):
 
         The values of a column of categories are their places, as `distforest.growth.cuts.companions` has them.
         """
-        return self.chosen(frontier, self.judge(frontier, values, min_leaf, Turn(0, len(values)), None))
+        return self.chosen(frontier, self.score_candidates(frontier, values, min_leaf, Turn(0, len(values)), None))
 
-    def judge(
-        self, frontier: Frontier, values: Floats, min_leaf: int, turn: Turn, found: JudgedCandidates | None
-    ) -> JudgedCandidates:
+    def score_candidates(
+        self, frontier: Frontier, values: Floats, min_leaf: int, turn: Turn, found: ScoredCandidates | None
+    ) -> ScoredCandidates:
         """The cut of each candidate of this turn and of those before it."""
-        judging = values if self.judges is None else np.where(np.isnan(self.judges.scores), values, self.judges.scores)
-        lacks, left_out = not is_complete(judging), np.full((len(values), frontier.n_nodes), MARGIN)
+        scoring_values = (
+            values
+            if self.companion_scores is None
+            else np.where(np.isnan(self.companion_scores.scores), values, self.companion_scores.scores)
+        )
+        lacks, left_out = not is_complete(scoring_values), np.full((len(values), frontier.n_nodes), MARGIN)
         of_candidates = CandidateCuts.none(len(values), frontier.n_nodes)
         level = frontier.starts, frontier.weights, values
         if self.score == MCLUST_BIC:
@@ -110,25 +114,25 @@ class TwoClusters(Steady):
             fences = self.places.fences(frontier, values)
             left_out = fences[LEFT_OUT]
             of_candidates = of_candidates._replace(thresholds=replace(self.places, turn=turn).within(fences))
-            judge_cuts(*level, self.scoring(min_leaf), fences, of_candidates)
-            if self.judges is not None:
-                judge_categories(*level, self.judges, self.scoring(min_leaf), of_candidates)
+            score_cuts(*level, self.scoring(min_leaf), fences, of_candidates)
+            if self.companion_scores is not None:
+                score_categories(*level, self.companion_scores, self.scoring(min_leaf), of_candidates)
         else:
             cut_clusters(*level, self.scoring(min_leaf), self.is_plain and not lacks, of_candidates)
-        if self.judges is not None and self.places is None:
-            cut_categories(*level, self.judges, self.scoring(min_leaf), of_candidates)
+        if self.companion_scores is not None and self.places is None:
+            cut_categories(*level, self.companion_scores, self.scoring(min_leaf), of_candidates)
         if lacks and not self.relative:
-            of_candidates.scores[...] *= frontier.weight / np.maximum(_observed(frontier, judging), 1)
+            of_candidates.scores[...] *= frontier.weight / np.maximum(_observed(frontier, scoring_values), 1)
         if self.witnesses:
             self.witnesses.confirm(frontier, values, of_candidates)
         if found is None:
-            return JudgedCandidates(of_candidates, left_out)
+            return ScoredCandidates(of_candidates, left_out)
         both = zip(found.cuts, of_candidates, strict=True)
-        return JudgedCandidates(
+        return ScoredCandidates(
             CandidateCuts(*(np.concatenate(pair) for pair in both)), np.concatenate([found.left_out, left_out])
         )
 
-    def chosen(self, frontier: Frontier, found: JudgedCandidates) -> Cuts:
+    def chosen(self, frontier: Frontier, found: ScoredCandidates) -> Cuts:
         """The cut of the best candidate of each node."""
         if self.places is not None:
             spread_first(found.left_out, MARGIN, found.cuts.scores)
@@ -165,7 +169,7 @@ def spread_first(left_out: Floats, margin: float, scores: Floats) -> None:
     scores[copies & others] = -np.inf
 
 
-@borrowing
+@no_refcount
 def choose(of_candidates: CandidateCuts, is_sum: bool, weight: Ints, cuts: Cuts) -> None:
     """Choose the candidate of the largest score of each node; of scores that differ by rounding, the first.
 
@@ -191,7 +195,7 @@ CACHE_CELLS = 1 << 15
 def project_and_cut_clusters(
     source: ArraySource, criterion: TwoClusters, frontier: Frontier, projections: Projections, limits: Limits
 ) -> tuple[Cuts, Floats]:
-    """The fused twin of `judge_and_cut` for projections of an array and the best cut of each node."""
+    """The fused twin of `score_and_cut` for projections of an array and the best cut of each node."""
     cuts, picked = Cuts.none(frontier.n_nodes), np.empty(len(frontier.rows))
     cut_as_projected(
         *(source.values, frontier.nodes, frontier.weight, projections),
@@ -235,7 +239,7 @@ def cut_as_projected(
 
 
 class CompanionSearch(CategorySearch):
-    """`judge_and_cut` that cuts columns of categories by the places that their companions give them."""
+    """`score_and_cut` that cuts columns of categories by the places that their companions give them."""
 
     def __call__(
         self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
@@ -243,14 +247,14 @@ class CompanionSearch(CategorySearch):
         """The best cut of each node, and the value of each row on the chosen candidate: its place, or a number."""
         which = self.of_categories(projections)
         if not which.any():
-            return judge_and_cut(source, criterion, frontier, projections, limits)
+            return score_and_cut(source, criterion, frontier, projections, limits)
         assert isinstance(criterion, TwoClusters) and criterion.companions  # noqa: S101, PT018  (bound to each other)
-        some = criterion.judged_on(frontier) if limits.min_samples_leaf == 1 else frontier
+        some = criterion.scored_on(frontier) if limits.min_samples_leaf == 1 else frontier
         values = source.project(some.rows, some.starts, projections)
         drawn = criterion.companions.drawn(some, self.own(projections, which))
-        judges = criterion.companions.judges(some, drawn)
-        place_categories(some.starts, some.weights, self.n_codes, judges, values)
-        cuts = replace(criterion, judges=judges).cut(some, values, limits.min_samples_leaf)
+        companion_scores = criterion.companions.score(some, drawn)
+        place_categories(some.starts, some.weights, self.n_codes, companion_scores, values)
+        cuts = replace(criterion, companion_scores=companion_scores).cut(some, values, limits.min_samples_leaf)
         places = np.empty(len(some.rows))
         pick(some.starts, values, cuts.candidate, places)
         if some is frontier:
@@ -258,24 +262,28 @@ class CompanionSearch(CategorySearch):
         picked = values_on(source, frontier, projections, cuts)
         chosen = which[cuts.candidate.clip(0), np.arange(frontier.n_nodes)] & (cuts.candidate >= 0)
         if chosen.any():
-            (of_all, rows), (judged, judged_rows) = frontier.take(chosen), some.take(chosen)
+            (of_all, rows), (scored, scored_rows) = frontier.take(chosen), some.take(chosen)
             nodes, candidates = np.flatnonzero(chosen), cuts.candidate[chosen]
-            codes = source.project(judged.rows, judged.starts, taken(projections, nodes, candidates))[0]
-            of_chosen = criterion.companions.judges(of_all, drawn.chosen(nodes, candidates))
-            picked[rows] = self.places(of_all, of_chosen, picked[rows], (judged, codes, places[judged_rows]))
+            codes = source.project(scored.rows, scored.starts, taken(projections, nodes, candidates))[0]
+            of_chosen = criterion.companions.score(of_all, drawn.chosen(nodes, candidates))
+            picked[rows] = self.places(of_all, of_chosen, picked[rows], (scored, codes, places[scored_rows]))
         return cuts, picked
 
     def places(
-        self, frontier: Frontier, judges: Judges, codes: Floats, judged: tuple[Frontier, Floats, Floats]
+        self,
+        frontier: Frontier,
+        companion_scores: CompanionScores,
+        codes: Floats,
+        scored: tuple[Frontier, Floats, Floats],
     ) -> Floats:
         """The places of the categories of all rows, shape (n_rows,): those from rows that have judged, if there are.
 
-        ``judges`` and ``codes`` are what companions say of all rows, and their categories; ``judged`` holds the rows of
+        ``companion_scores`` and ``codes`` are what companions say of all rows, and their categories; ``scored`` holds the rows of
         the same nodes that have judged, their categories and places.
         """
         places = codes.copy()
-        place_categories(frontier.starts, frontier.weights, self.n_codes, judges, places[np.newaxis])
-        some, some_codes, some_places = judged
+        place_categories(frontier.starts, frontier.weights, self.n_codes, companion_scores, places[np.newaxis])
+        some, some_codes, some_places = scored
         keep_places(some.starts, some_codes, some_places, frontier.starts, codes, self.n_codes, places)
         return places
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from distforest.forest.node_table import LEAF, NodeTable
 from distforest.forest.pairs.pair_leaves import Ranks
 from distforest.forest.pairs.pair_scores import ranks_of
-from distforest.forest.table import LEAF, NodeTable
 from distforest.sources.source import offsets
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Cells:
     cell: Ints
 
     @classmethod
-    def of(cls, ranks: Ranks, tree: int) -> Cells:
+    def from_ranks(cls, ranks: Ranks, tree: int) -> Cells:
         """Find the cells of a tree: from each cell down its small tree, to the first nodes with a score."""
         table, start = ranks.table, int(ranks.table.tree_start[tree])
         n = int(table.tree_size[tree])
@@ -125,7 +125,7 @@ def pruned(forest: Forest, gain: float) -> Forest:
     ranks = ranks_of(forest)
     made_leaves = []
     for tree in range(forest.n_trees):
-        cells = Cells.of(ranks, tree)
+        cells = Cells.from_ranks(ranks, tree)
         made_leaves += [cells.start + cell for cell, largest in order_of_pruning(cells) if largest <= gain]
     kept = _reached(ranks.table, made_leaves)
     table = _without(ranks.table, kept, made_leaves)

@@ -20,9 +20,9 @@ from distforest.forest.block_walks import (
     SparseSteps,
     sparse_steps_of,
     steps_on_twice,
+    walk_masked,
     walk_sparse,
     walk_twice,
-    walk_wanted,
 )
 from distforest.forest.category_sets import (
     OTHERS_LEFT,
@@ -384,7 +384,7 @@ def route(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.boo
     ends = np.full((table.n_trees, len(rows)), LEAF, np.int32)
     if isinstance(source, ArraySource) and source.is_complete and table.steps is not None:
         step, asked = block_rows(source.shape[1]), ALL_WANTED if wanted is None else wanted
-        walk_wanted(table.steps, table.tree_start, step, source.values, rows, asked, ends)
+        walk_masked(table.steps, table.tree_start, step, source.values, rows, asked, ends)
     else:
         _route_otherwise(table, source, rows, np.ones(ends.shape, np.bool_) if wanted is None else wanted, ends)
     if table.chain_head is not None:
@@ -415,7 +415,7 @@ def _walk_side_by_side(
     """
     lacks, step = np.empty(len(rows), np.bool_), block_rows(values.shape[1])
     rows_lacking_values(values, rows, lacks)
-    walk_wanted(steps, table.tree_start, step, values, rows, wanted & ~lacks, ends)
+    walk_masked(steps, table.tree_start, step, values, rows, wanted & ~lacks, ends)
     left = wanted & lacks
     twice = table.steps_of_twice if left.any() else None
     if twice is None:

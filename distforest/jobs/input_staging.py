@@ -15,12 +15,12 @@ from distforest.checks.table import warn_of
 from distforest.errors import warn_caller
 from distforest.forest.forest import canonical
 from distforest.growth.cuts.criteria import Variance
-from distforest.growth.draws.columns import ColumnWeights
+from distforest.growth.draws.column_draws import ColumnWeights
 from distforest.growth.methods import GROWTH, check_together, over_rows, rows_of_features, weights_of_rows
 from distforest.growth.pairs.point_weights import integers_of_pairs
 from distforest.growth.row_blocks import IN_PARTS, check_by_sums, truth_of_rows
 from distforest.growth.sample_weights import SampleWeights
-from distforest.jobs.callback import AskedCallback, Callback, ListedCallback
+from distforest.jobs.callback import Callback, ListedCallback, TruthCallback
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.reader import LAZY_KIND
 from distforest.jobs.spec import inputs_of, truth_of
@@ -77,15 +77,17 @@ def stage_inputs(spec: Spec, folder: str, n_parts: int | None = None) -> Inputs:
 
     listed, asked = [], None
     for number, part in similarity.functions if similarity and similarity.parts else ():
-        callback = Callback.of_relation(part, f"{spec.output}.{number}")
+        callback = Callback.from_relation(part, f"{spec.output}.{number}")
         listed.append(ListedCallback(number, callback, objects_of(f"similarity.{number}")))
     if taught and taught.kind == LAZY_KIND:
-        asked = AskedCallback(Callback.of_relation(taught, spec.output), objects_of("distances"))
+        asked = TruthCallback(Callback.from_relation(taught, spec.output), objects_of("distances"))
     staged = Inputs(
         *(spec.method, dict(spec.params), spec.seed, rows, arrays.matrix.staged, *arrays.truth),
         scratch=spec.run.scratch_folder,
         addresses=(arrays.matrix.address, address),
-        callback=Callback.of_relation(similarity, spec.output) if similarity and similarity.kind == LAZY_KIND else None,
+        callback=Callback.from_relation(similarity, spec.output)
+        if similarity and similarity.kind == LAZY_KIND
+        else None,
         asked=asked,
         listed=tuple(listed),
         feature_weights=arrays.feature_weights,
@@ -101,12 +103,12 @@ def stage_inputs(spec: Spec, folder: str, n_parts: int | None = None) -> Inputs:
     if arrays.sample_weight is not None:
         of_truth = (staged.truth_kind, staged.truth.open(place.scratch), staged.classes)
         of_rows = weights_of_rows(staged.params, *of_truth, arrays.sample_weight, staged.costs is not None)
-        if told := of_rows.told(arrays.sample_weight):
-            warn_caller(told)
+        if warning := of_rows.rounding_warning(arrays.sample_weight):
+            warn_caller(warning)
     if arrays.pair_weight is not None:
         of_pairs = integers_of_pairs(arrays.pair_weight, of_rows)
-        if told := of_pairs.told(arrays.pair_weight, OF_PAIRS):
-            warn_caller(told)
+        if warning := of_pairs.rounding_warning(arrays.pair_weight, OF_PAIRS):
+            warn_caller(warning)
     staged = _with_weights(staged, of_rows, of_pairs, place)
     return staged if arrays.matrix.surveyed is None else _with_parts(staged, arrays.matrix.surveyed, place)
 
@@ -173,13 +175,13 @@ def _with_weights(
 def _check_values(rows: RowKind, arrays: StagedArrays, place: StagingPlace) -> None:
     """Refuse feature weights of no use and targets without squares; run the checks, not on a function's objects."""
     if arrays.feature_weights:
-        ColumnWeights.of(arrays.feature_weights.open(place.scratch))
+        ColumnWeights.from_weights(arrays.feature_weights.open(place.scratch))
     truth, schema = arrays.truth, arrays.matrix.schema
     if truth.kind.is_of_vectors:
-        Variance.of(truth.staged.open(place.scratch), 1.0, truth.kind)
+        Variance.from_vectors(truth.staged.open(place.scratch), 1.0, truth.kind)
     is_elsewhere = arrays.matrix.surveyed is not None or (isinstance(rows, Dense) and not arrays.measures)
     warn_of(
-        Given.of(
+        Given.from_inputs(
             rows,
             None if is_elsewhere else arrays.matrix.staged.open(place.scratch),
             (truth.kind, truth.staged.open(place.scratch), truth.classes),

@@ -212,7 +212,7 @@ class ColumnWeights:
 
     Examples
     --------
-    >>> weights = ColumnWeights.of(np.array([3.0, 0.0, 1.0]))
+    >>> weights = ColumnWeights.from_weights(np.array([3.0, 0.0, 1.0]))
     >>> weights.cumulative.tolist(), round(weights.effective, 3)
     ([0.75, 0.75, 1.0], 1.6)
     """
@@ -220,7 +220,7 @@ class ColumnWeights:
     cumulative: Floats  # sum of the shares of each column and all before it, shape (n_columns,)
 
     @classmethod
-    def of(cls, weights: Floats) -> ColumnWeights:
+    def from_weights(cls, weights: Floats) -> ColumnWeights:
         """Normalise weights, shape (n_columns,).
 
         Raises InputError unless all are finite, none is negative and some are positive.
@@ -237,7 +237,7 @@ class ColumnWeights:
     @classmethod
     def uniform(cls, n_columns: int) -> ColumnWeights:
         """The same weight for every column."""
-        return cls.of(np.ones(n_columns))
+        return cls.from_weights(np.ones(n_columns))
 
     @property
     def shares(self) -> Floats:
@@ -293,7 +293,7 @@ def inverse_deviations(matrix: Float32s, rows: Int32s, present: Ints | None = No
         fence_columns(matrix, rows, fences)
     else:
         sample = MappedRows(matrix, False, SAMPLED_AT_ONCE).columns_of(rows, np.arange(n_columns, dtype=np.int32))
-        fence_columns(ArraySource.of(sample).values, np.arange(len(rows), dtype=np.int32), fences)
+        fence_columns(ArraySource.from_values(sample).values, np.arange(len(rows), dtype=np.int32), fences)
     middle, bounded = np.full(n_columns, np.nan), fences[1] < np.inf
     middle[bounded] = fences[0, bounded] + (fences[1, bounded] - fences[0, bounded]) / 2.0
     moments = np.zeros((3, n_columns))
@@ -302,7 +302,7 @@ def inverse_deviations(matrix: Float32s, rows: Int32s, present: Ints | None = No
         if present is not None:
             begin, end = np.searchsorted(present, (first, first + len(block)))
             own = block[present[begin:end] - first]
-        add_deviations(ArraySource.of(own).values, fences, middle, moments)
+        add_deviations(ArraySource.from_values(own).values, fences, middle, moments)
     invert_deviations(moments, inverse)
     return inverse
 

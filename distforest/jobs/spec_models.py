@@ -621,9 +621,9 @@ def read(model: Any, table: object, lines: Mapping[Place, int], place: Place = (
     faults: dict[Place, list[str]] = {}
     for one in found:
         at, what = _fault(model, one)
-        told = faults.setdefault((*place, *at), [])
-        told += [what] if what not in told else []
-    raise refusal([(at, " or ".join(told)) for at, told in faults.items()], lines)
+        messages = faults.setdefault((*place, *at), [])
+        messages += [what] if what not in messages else []
+    raise refusal([(at, " or ".join(messages)) for at, messages in faults.items()], lines)
 
 
 def _tables_in(annotation: Any) -> list[type[Table]]:
@@ -651,7 +651,7 @@ def _fault(model: Any, error: Any) -> tuple[Place, str]:
     keys = list(dict.fromkeys(name for table in tables for name in table.model_fields))
     kinds = list(dict.fromkeys(kind for table in tables for kind in kinds_of(table)))
     wanted = f"an address, or a table with a kind of {listed(kinds)}" if kinds else f"a table of {listed(keys)}"
-    told, found = error["msg"].removeprefix("Value error, "), f", found {shown(error['input'])}"
+    message, found = error["msg"].removeprefix("Value error, "), f", found {shown(error['input'])}"
     match what:
         case "extra_forbidden" | "invalid_key":
             near = difflib.get_close_matches(str(unknown), keys, n=1)
@@ -666,5 +666,5 @@ def _fault(model: Any, error: Any) -> tuple[Place, str]:
         case "model_type" | "model_attributes_type":
             return tuple(place), f"must be {wanted}{found}"
         case "value_error" if tables:
-            return tuple(place), told
-    return tuple(place), f"{told.replace('Input should', 'must', 1)}{found}{meaning}"
+            return tuple(place), message
+    return tuple(place), f"{message.replace('Input should', 'must', 1)}{found}{meaning}"

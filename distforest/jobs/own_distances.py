@@ -10,15 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from distforest.distance_sides import CHOSEN, SIDED
 from distforest.errors import InputError, warn_caller
 from distforest.evaluation.sides import score_sides
 from distforest.forest.taught_truth import check_own_distances
 from distforest.growth.methods import METHODS
 from distforest.jobs.cluster import Work
-from distforest.jobs.overheard import overheard
 from distforest.jobs.spec import inputs_of_relation
 from distforest.jobs.task_data import OwnDistances, forget_truths, opened_forest
-from distforest.sides import CHOSEN, SIDED
+from distforest.jobs.warning_capture import captured_warnings
 from distforest.sources.staged_arrays import StagingPlace, stage_truth
 from distforest.sources.truth import TruthKind
 from distforest.stores.folder import Folder
@@ -62,7 +62,7 @@ def choose_sides(task: ChooseTask) -> tuple[OwnDistances, list[str]]:
     assert relation is not None  # noqa: S101  (held by outline)
     place = StagingPlace(task.folder, question.scratch)
     question.scratch.check()
-    with overheard():
+    with captured_warnings():
         staged = stage_truth(relation.truth_kind, list(inputs_of_relation("distances", relation)), place)
     own = OwnDistances(staged, question.scratch, str(question.sides))
     with own.watched(forest) as truth:
@@ -83,8 +83,8 @@ def own_distances(
         return
     staged = (folder or Folder(job_folder(output))).within(STAGED)
     try:
-        [(own, told)] = cluster.each(choose_sides, [ChooseTask(question, digest, staged.address)], Work("choose"))
-        for warning in told:
+        [(own, warnings)] = cluster.each(choose_sides, [ChooseTask(question, digest, staged.address)], Work("choose"))
+        for warning in warnings:
             warn_caller(warning)
         yield own
     finally:

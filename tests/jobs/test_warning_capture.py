@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from distforest.jobs.overheard import overheard
+from distforest.jobs.warning_capture import captured_warnings
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def say(text: str, category: type[Warning] = UserWarning) -> None:
 
 def test_each_text_is_heard_once_in_each_block(shown: list[str]) -> None:
     for _ in range(2):  # a worker stages the same inputs again
-        with overheard() as told:
+        with captured_warnings() as told:
             say("labels are many")
             say("labels are many")
             say("z_ij and z_ji differ")
@@ -41,7 +41,7 @@ def test_each_text_is_heard_once_in_each_block(shown: list[str]) -> None:
 
 
 def test_other_threads_are_not_listened_to(shown: list[str]) -> None:
-    with overheard() as told:
+    with captured_warnings() as told:
         thread = threading.Thread(target=say, args=("elsewhere",))
         thread.start()
         thread.join()
@@ -54,7 +54,7 @@ def test_listeners_that_overlap_hear_their_own(shown: list[str]) -> None:
     both, done = threading.Barrier(2, timeout=60), threading.Event()
 
     def listen(name: str) -> None:
-        with overheard() as told:
+        with captured_warnings() as told:
             both.wait()
             say(name)
             if name == "last":
@@ -74,8 +74,8 @@ def test_listeners_that_overlap_hear_their_own(shown: list[str]) -> None:
 
 
 def test_a_block_in_a_block_and_one_that_fails(shown: list[str]) -> None:
-    with overheard() as outer:
-        with suppress(ValueError), overheard() as inner:
+    with captured_warnings() as outer:
+        with suppress(ValueError), captured_warnings() as inner:
             say("within")
             raise ValueError
         say("about it")
