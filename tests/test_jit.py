@@ -1,4 +1,4 @@
-"""Kernels that borrow make no array, return none, and hold none afterwards; who waits for compiling is told."""
+"""Kernels without reference counts make, return and hold no array; who waits for compiling gets a message."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def returns_arrays(function: ast.FunctionDef) -> bool:
 
 
 @pytest.mark.slow
-def test_who_borrows_returns_no_array_and_calls_none_that_does() -> None:
+def test_a_kernel_without_reference_counts_returns_no_array_and_calls_none_that_does() -> None:
     found = compiled_functions()
     assert len(found["no_refcount"]) > 20
     assert [own.name for own in found["no_refcount"] if returns_arrays(own)] == []
@@ -60,7 +60,7 @@ def test_who_borrows_returns_no_array_and_calls_none_that_does() -> None:
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
-def test_who_borrows_cannot_make_an_array() -> None:
+def test_a_kernel_without_reference_counts_cannot_make_an_array() -> None:
     @no_refcount
     def making(n: int) -> float:
         return float(np.empty(n).sum())

@@ -29,7 +29,7 @@ FEWEST_ROWS = 8
 """Fewer rows may look like anything by chance."""
 
 MOST_ROWS, MOST_OBJECTS = 2000, 256
-"""Columns are judged by at most so many rows, and values of a square matrix by those among so many objects."""
+"""Columns are checked by at most so many rows, and values of a square matrix by those among so many objects."""
 
 BEYOND, FEWEST_MARKS = 10.0, 2
 """A mark lies beyond all other values by so many times their range, and stands in at least so many places.

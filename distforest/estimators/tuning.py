@@ -74,7 +74,7 @@ def tune(
 ) -> Tuned:
     """Choose the parameters of a `SMERF` by out-of-bag distances of pairs (Tomita, Vogelstein, section 5).
 
-    All cells have the seed of the estimator, so their trees draw the same rows, and each pair is judged by trees that
+    All cells have the seed of the estimator, so their trees draw the same rows, and each pair is scored by trees that
     drew neither of its rows. Cells that differ only in ``min_samples_split`` or ``max_depth`` share the trees of the
     loosest of them, which are as if grown with each limit; so a grid of 5 x 3 costs 5 fits, and one for the best unless
     it is one of these. They do not share trees if distances are missing or rows have weights.
@@ -85,7 +85,7 @@ def tune(
         The forest, whose other parameters all cells have. It is not changed.
     grid
         Values to try by the name of a parameter; every combination is a cell. With a `Graph`, ``"diagonal"`` may be
-        one, the distance of a node to itself, which the forest learns with the links, and which is never judged.
+        one, the distance of a node to itself, which the forest learns with the links, and which is never scored.
     X, y, sample_weight
         As for `SMERF.fit`.
     scoring

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # type: ignore[misc]
     """Unsupervised random forest (after Madhyastha et al.): how near points are on a manifold, in spite of noise.
 
-    Two points are near if many trees send them to the same leaf. There is no ground truth: a split is judged by how
+    Two points are near if many trees send them to the same leaf. There is no ground truth: a split is scored by how
     well two clusters describe a projection of the points. By default features are first screened by how strongly they
     depend on others (a scale-free measure), splits are random, and further features confirm a split. A distance is
     1 - proximity, for ``metric="precomputed"``. The proximity of the training rows is exactly symmetric, with ones on

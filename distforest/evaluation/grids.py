@@ -35,7 +35,7 @@ AREAS = SCORINGS[2:]
 """Scores that are defined for distances of two values."""
 
 MOST_SCORED_ROWS = 2048
-"""Of more rows, this many are drawn at random, always the same, and all their pairs are judged."""
+"""Of more rows, this many are drawn at random, always the same, and all their pairs are scored."""
 
 EQUAL = 1e-12
 """Scores that differ by less, relative to the best, are the same."""
@@ -180,7 +180,7 @@ def weights_of_pairs(weights: np.ndarray | None, left: Ints, right: Ints) -> Flo
 
 
 def scored_rows(n_rows: int, sample_weight: np.ndarray | None = None) -> Ints:
-    """The rows whose pairs are judged: all of positive weight, or some of them."""
+    """The rows whose pairs are scored: all of positive weight, or some of them."""
     rows = np.arange(n_rows) if sample_weight is None else np.flatnonzero(sample_weight)
     if len(rows) <= MOST_SCORED_ROWS:
         return rows

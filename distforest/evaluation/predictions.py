@@ -75,7 +75,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class PredictionScores:
-    """How good predictions are: what was judged by what, how many rows or pairs, and each measure.
+    """How good predictions are: what was scored by what, how many rows or pairs, and each measure.
 
     ``always`` is the answer of the baseline, in words; ``roc`` are points of the ROC curve of pairs.
     """
@@ -126,7 +126,7 @@ def score_predictions(
         called in ``answer``, and labels are those of points. A string may hold both names, separated by a comma. A pair
         is the same in both directions; of measured ones the mean of its rows is taken, of labelled ones each row.
     fpr
-        False positive rates, in [0, 1], of pairs that are judged by labels. For each the answer has the largest
+        False positive rates, in [0, 1], of pairs that are scored by labels. For each the answer has the largest
         distance up to which at most this share of the dissimilar pairs lies, if there is one.
 
     Raises

@@ -8,7 +8,7 @@ there, and m_t the weight of its members, ::
 
 So the leaves say how much each training row k stands for x, s_k(x), and row j of the distances does the rest. It has no
 error from a leaf of j, whose members may be unlike j, and the noise of fewer distances; which of the two is better is a
-matter of the data, and is judged out of bag: a training row is new to the trees that did not draw it.
+matter of the data, and is scored out of bag: a training row is new to the trees that did not draw it.
 
 If some z_kj are unobserved, the mean is over the others; if all are, the distance of the leaves stands in.
 """

@@ -184,7 +184,7 @@ class Growth:
     Attributes
     ----------
     source, draw, criterion, limits, seed
-        The data, the candidates of a node, the judge of their cuts, when a node is a leaf, and the forest's seed.
+        The data, the candidates of a node, the criterion of their cuts, when a node is a leaf, and the forest's seed.
     search
         How a level is searched: `distforest.growth.cuts.search.project_and_cut`, or a twin of it.
     watch

@@ -1,4 +1,4 @@
-"""Isolation: two random objects and a random cut, which nothing judges (Liu, Ting, Zhou: Isolation Forest, 2008).
+"""Isolation: two random objects and a random cut, which nothing scores (Liu, Ting, Zhou: Isolation Forest, 2008).
 
 A node draws two distinct objects i and j, and cuts its objects by S_kj - S_ki at a random place between the least and
 the greatest value. Objects that differ from the others are alone after few cuts.

@@ -1,4 +1,4 @@
-"""The methods, each a row of a table: how data are read, what a node draws, and which criteria may judge its cuts.
+"""The methods, each a row of a table: how data are read, what a node draws, and which criteria may score its cuts.
 
 `distforest.jobs.spec_models` has the tables of its spec, and its estimator points to the row.
 """
@@ -166,7 +166,7 @@ def _column_weights(data: Data, params: Params) -> ColumnWeights:
 
 
 def _two_clusters(data: Data, params: Params) -> tuple[Criterion, KeepsNothing]:
-    """The criterion that judges how well two clusters describe a projection; rows are near if they share a leaf."""
+    """The criterion that scores how well two clusters describe a projection; rows are near if they share a leaf."""
     at_random, n_witnesses = params["splitter"] == "random", int(params["n_witnesses"])
     witnesses = None
     if n_witnesses:
@@ -175,7 +175,7 @@ def _two_clusters(data: Data, params: Params) -> tuple[Criterion, KeepsNothing]:
 
 
 def _beside_categories(criterion: TwoClusters, draw: Draw, data: Data, n_categories: Int32s) -> TwoClusters:
-    """The criterion for features of which some are categories: sums of columns, drawn as by ``draw``, judge these."""
+    """The criterion for features of which some are categories: sums of columns, drawn as by ``draw``, score these."""
     matrix = ArraySource.from_values(data.array).values
     numbers = CategoryNumbers.from_matrix(matrix, n_categories)
     if not isinstance(draw, Oblique):
@@ -224,7 +224,7 @@ def _measures(data: Data) -> Measures:
 
 
 def _random_cuts(data: Data, _params: Params) -> tuple[Criterion, KeepsNothing]:
-    """Cuts that nothing judges; leaves keep the weight that counts as one row."""
+    """Cuts that nothing scores; leaves keep the weight that counts as one row."""
     unit = 1 if data.sample_weights is None else data.sample_weights.unit
     return RandomCut(), KeepsNothing("path_lengths", unit)
 

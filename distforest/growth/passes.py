@@ -442,7 +442,7 @@ class InTurn:
 
     ::
 
-        candidates   [ 0 1 2 | 3 4 5 | 6 ]     values of three are held at once, and judged
+        candidates   [ 0 1 2 | 3 4 5 | 6 ]     values of three are held at once, and scored
                          |       |     |
         known        best of 0 to 2, of 0 to 5, of all     what is known goes on, the values do not
 

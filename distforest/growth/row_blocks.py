@@ -81,7 +81,7 @@ def check_by_sums(growth: Growth, how: str) -> None:
     Raises
     ------
     InputError
-        Cuts are not judged by such sums; the message says what grows so.
+        Cuts are not scored by such sums; the message says what grows so.
     """
     found = lack_of_sums(growth)
     if found:
@@ -106,7 +106,7 @@ def check_by_passes(growth: Growth) -> None:
     Raises
     ------
     InputError
-        Features are sparse, cuts are judged otherwise, or columns are categories and nothing judges them; the message
+        Features are sparse, cuts are scored otherwise, or columns are categories and nothing scores them; the message
         says what grows so.
     """
     if isinstance(growth.source, (BinnedSource, BinnedTable)):
@@ -138,7 +138,7 @@ def source_of_rows(growth: Growth) -> RowSource:
 
 
 def truth_of_rows(growth: Growth) -> Int32s | Ints:
-    """The class of each row, or its vector in fixed point, by which cuts are judged; no columns without these."""
+    """The class of each row, or its vector in fixed point, by which cuts are scored; no columns without these."""
     return growth.criterion.truth_of(growth.source.shape[0])
 
 

@@ -25,7 +25,7 @@ SORTING_BYTES = 48
 """Bytes of a row while the values of a candidate are put in order and scanned."""
 
 COST_BYTES, SORTING_COSTS_BYTES = 28, 68
-"""The same beside the values of each candidate, and for all of them together, where costs of classes judge."""
+"""The same beside the values of each candidate, and for all of them together, where costs of classes score."""
 
 RANKED_BY_COSTS = 3 * REFERENCES // 2
 """The dimensions that stand for the three mean distances of a category to each reference row."""
@@ -73,7 +73,7 @@ class CategorySizes:
     most
         Categories of the column that has the most.
     n_classes
-        Number of classes that judge; None: vectors do.
+        Number of classes that score cuts; None: vectors do.
     n_dimensions
         Number of dimensions of these.
 
@@ -116,7 +116,7 @@ class CategorySizes:
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes of the best column so far while others are judged, and until its node is written."""
+        """Bytes of the best column so far while others are scored, and until its node is written."""
         return self.sums_bytes + (self.most + 1) * KEPT_BYTES
 
 
@@ -165,11 +165,11 @@ class RowRoom:
         Whether numbers are in bins, beside categories as they are, and cuts follow from sums. All that comes next is
         then of no meaning.
     at_random, of_costs
-        Whether places of cuts are drawn; and whether costs of classes judge them.
+        Whether places of cuts are drawn; and whether costs of classes score them.
     n_witnesses
         Number of witnesses of a node.
     by_some
-        Whether some rows of a node judge its cuts.
+        Whether some rows of a node score its cuts.
 
     Examples
     --------
@@ -234,7 +234,7 @@ class RowRoom:
         copied = self.bytes_on_disk * 3 // 2 + FINISHING_BYTES
         if self.in_bins:
             return copied
-        held = min(self.width, 2) if self.by_some else self.width  # all rows judge where few have shown no cut
+        held = min(self.width, 2) if self.by_some else self.width  # all rows score where few have shown no cut
         return max(self.bytes_on_disk + self.searched_bytes + held * self.candidate_bytes, copied)
 
     @property
@@ -256,8 +256,8 @@ class RowRoom:
     def _of_large(self, n_rows: int) -> tuple[int, int]:
         """Bytes of a large node beside its candidates; and for each candidate of which values or sums are held."""
         if not self.in_bins:
-            judged = self.searched_bytes + self.truth_bytes + WITNESS_BYTES * self.n_witnesses
-            return n_rows * judged, n_rows * self.candidate_bytes
+            scored = self.searched_bytes + self.truth_bytes + WITNESS_BYTES * self.n_witnesses
+            return n_rows * scored, n_rows * self.candidate_bytes
         return (0, 1) if self.categories is None else (self.categories.kept_bytes, self.categories.sums_bytes)
 
     def _spare(self, budget: int) -> int:
@@ -273,7 +273,7 @@ class RowRoom:
         """How often the rows of a node of ``n_rows`` are read until they have gone to its children.
 
         Once for as many candidates as are held, and once to write rows. Features as they are are read once more for the
-        values of the chosen candidate where not all were held, and to list categories; if some rows judge, these alone
+        values of the chosen candidate where not all were held, and to list categories; if some rows score, these alone
         are read for the candidates.
         """
         turns = max(1, -(-self.most_held // self.held(budget, n_rows)))

@@ -43,7 +43,7 @@ class Bounds(NamedTuple):
 
 GENERAL = Bounds(MOST_OF_TREE, MOST_OF_TREE, 1 << 10)
 OF_DISTANCES = Bounds(1 << 23, 1 << 15, 1 << 8)
-"""The bounds in general; and if cuts are judged by given distances, which lose a bit for each bit of a weight (see
+"""The bounds in general; and if cuts are scored by given distances, which lose a bit for each bit of a weight (see
 `distforest.growth.cuts.mean_distance.digits`)."""
 
 

@@ -1,4 +1,4 @@
-"""What trees are taught, by the kind of ground truth: what judges cuts, what leaves say, and what a forest keeps."""
+"""What trees are taught, by the kind of ground truth: what scores cuts, what leaves say, and what a forest keeps."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def stage_inputs(spec: Spec, folder: str, n_parts: int | None = None) -> Inputs:
 
 
 def _with_parts(inputs: Inputs, found: SurveyedRows, place: StagingPlace) -> Inputs:
-    """Stage what all parts share: the edges of bins, and the truth as cuts are judged by it."""
+    """Stage what all parts share: the edges of bins, and the truth as cuts are scored by it."""
     integers = None if inputs.sample_weight is None else inputs.sample_weight.open(place.scratch)
     of_sample = None if integers is None else integers[found.rows]
     n_categories = np.zeros(inputs.matrix.shape[1], np.int64)

@@ -1,7 +1,7 @@
 """The spec of a job as JSON Schema, for editors that complete and check TOML.
 
-It is written by the models that read a spec, `distforest.jobs.spec_models`. What no schema states is left to the parser:
-keys that contradict each other, and whole numbers with a decimal point, which JSON Schema takes for integers.
+It is written by the models that read a spec, `distforest.jobs.spec_models`. What no schema states is left to the
+parser: keys that contradict each other, and whole numbers with a decimal point, which JSON Schema takes for integers.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def job_schema() -> JSONSchema:
     """The schema of a job's spec, as TOML has it: draft 2020-12, without null.
 
-    ``allOf`` judges a spec by its method or as a scoring job, so that faults are reported at their keys. ``anyOf``
-    judges nothing: editors that do not evaluate ``if`` find the keys of all methods there. A relation does the same
+    ``allOf`` validates a spec by its method or as a scoring job, so that faults are reported at their keys. ``anyOf``
+    validates nothing: editors that do not evaluate ``if`` find the keys of all methods there. A relation does the same
     for its kinds.
 
     Examples

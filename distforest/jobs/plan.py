@@ -139,11 +139,11 @@ class Size:
     width
         Candidates of a node.
     dense
-        Whether cuts are judged by a dense matrix of distances.
+        Whether cuts are scored by a dense matrix of distances.
     link_bytes
-        Size of the links of a graph by which cuts are judged, in memory.
+        Size of the links of a graph by which cuts are scored, in memory.
     of_vectors
-        Whether cuts are judged by targets or an embedding.
+        Whether cuts are scored by targets or an embedding.
     most_leaves
         The most leaves that a tree over features or distances can have; None: as many as rows.
     node_value_bytes
@@ -165,7 +165,7 @@ class Size:
     categories
         The categories among dense features; None: all are numbers.
     of_costs
-        Whether cuts are judged by costs of classes.
+        Whether cuts are scored by costs of classes.
     """
 
     n_rows: int

@@ -52,7 +52,8 @@ class Question:
         What messages call the queries, if they come from a file.
     sides, distances
         For ``"distance"``, both or neither: which distance to a training row is taken, one of
-        `distforest.distance_sides.SIDED`; and the ground truth of the training rows, by which their own distances count.
+        `distforest.distance_sides.SIDED`; and the ground truth of the training rows, by which their own distances
+        count.
     scratch
         With these, the folder for staged files, of which each host has its own.
     """

@@ -86,7 +86,7 @@ def scratch_room(seen: Sequence[JobInput], size: Size, here: HostWorkers) -> Scr
     matrices, truth = [one for one in seen if one.role == Role.MATRIX], size.truth_bytes
     others = [one for one in seen if one.role not in {Role.MATRIX, Role.TRUTH, Role.PAIRS}]
     if size.n_parts is not None:  # features stay where they are
-        truth += size.truth_bytes if size.of_vectors else 0  # as cuts are judged by it, too
+        truth += size.truth_bytes if size.of_vectors else 0  # as cuts are scored by it, too
         matrix = sum(2048 * one.shape[1] for one in matrices)  # at most 256 edges of bins
     else:
         # Several are staged one by one, and then side by side; a function without objects is given numbers of rows.

@@ -74,7 +74,7 @@ DRAWING = ("bootstrap", "max_samples")
 
 @dataclass(frozen=True)
 class CellGroup:
-    """Cells that are judged with the same trees, and the staged inputs of these."""
+    """Cells that are scored with the same trees, and the staged inputs of these."""
 
     shared: SharedTrees
     inputs: Inputs
@@ -157,7 +157,7 @@ def _readings(fit: Spec, weighted: bool) -> tuple[object, ...]:
 
 
 def _check_grid_memory(seen: Preview, memory_limit: int | None) -> None:
-    """Refuse distances by passes, as cells are judged by pairs from all over the matrix; raises MemoryLimitError."""
+    """Refuse distances by passes, as cells are scored by pairs from all over the matrix; raises MemoryLimitError."""
     if seen.size.passes_distances:
         check_memory(seen.whole_bytes, memory_limit or seen.memory_limit, "; cells are not judged by passes")
 

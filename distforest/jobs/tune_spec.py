@@ -48,7 +48,7 @@ class TuneSpec(Spec):
         return grid_cells(self.grid)
 
     def shared_trees(self, *, share: bool) -> list[SharedTrees]:
-        """The cells that are judged with the same trees, as `distforest.evaluation.grids.shared_trees` parts them."""
+        """The cells that are scored with the same trees, as `distforest.evaluation.grids.shared_trees` parts them."""
         return shared_trees(self.cells, self.params, share=share)
 
     def fit_of(self, changes: Mapping[str, Value]) -> Spec:

@@ -1,7 +1,7 @@
 """How the error out of bag falls as trees are added, of a forest and what it was taught.
 
 A forest does not hold its ground truth, so this is given again. The error after t trees is that of the first t trees: a
-row, or a pair of rows, is judged by those of them that did not draw it.
+row, or a pair of rows, is scored by those of them that did not draw it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MOST_POINTS = 100
 """Largest number of points of a curve."""
 
 MOST_PAIRS = 1 << 16
-"""Pairs of training rows that are judged: all, or so many drawn at random, the same ones every time."""
+"""Pairs of training rows that are scored: all, or so many drawn at random, the same ones every time."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class ErrorCurve:
     measure
         What the error is, in words.
     judged
-        How many rows or pairs are judged by all trees, in words.
+        How many rows or pairs are scored by all trees, in words.
     """
 
     n_trees: Ints
@@ -72,7 +72,7 @@ def error_curve(forest: Forest, truth: Truth) -> ErrorCurve:
     Returns
     -------
     ErrorCurve
-        A forest that predicts is judged by its predictions; one that was taught distances by those; a vote on pairs by
+        A forest that predicts is scored by its predictions; one that was taught distances by those; a vote on pairs by
         the share of misclassified pairs; any other by the area above the ROC curve of its distances, for which
         a pair of one label is similar.
 
@@ -135,7 +135,7 @@ def curve_points(n_trees: int) -> Ints:
 
 
 def _curve(forest: Forest, running: Running, scorer: Scorer, measure: str, noun: str) -> ErrorCurve:
-    """Judge the running sums at the points of the curve; those at which nothing is out of bag yet are left out."""
+    """Score the running sums at the points of the curve; those at which nothing is out of bag yet are left out."""
     wanted, found = set(curve_points(forest.n_trees).tolist()), list[tuple[int, float]]()
     n_scored = 0
     for n_trees, (total, count) in enumerate(running, start=1):
@@ -164,7 +164,7 @@ def _predictions(forest: Forest) -> Running:
 
 
 def _scorer_of_rows(forest: Forest, truth: Truth) -> tuple[Scorer, str]:
-    """How predictions are judged, and by what measure."""
+    """How predictions are scored, and by what measure."""
     learned = forest.meaning.leaf.learned
     if truth.kind != learned:
         raise InputError(f"truth: {learned} were expected, which the forest was taught, found {truth.kind}")
@@ -213,7 +213,7 @@ def _distances_of_tree(forest: Forest, tree: int, left: Ints, right: Ints) -> tu
 
 
 def _scorer_of_pairs(forest: Forest, truth: Truth, left: Ints, right: Ints) -> tuple[Scorer, str]:
-    """How distances are judged, and by what measure."""
+    """How distances are scored, and by what measure."""
     learned, true = forest.meaning.leaf.learned, truth.distances(left, right)
     if truth.kind is TruthKind.DISTANCES and learned is TruthKind.DISTANCES:
         return lambda found, known: _root_mean_square(found - true[known]), "root mean squared error of distances"

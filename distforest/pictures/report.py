@@ -170,7 +170,7 @@ def _truth(estimator: Any, given: object) -> Truth:
     truth = scoring.truth_as_learned(forest, given)
     is_known = learned in (TruthKind.LABELS, TruthKind.TARGETS)
     if is_known and truth.kind == learned and len(truth.values) == forest.n_training:
-        check_own_distances(forest, truth, "truth")  # other rows, or another order, would be judged like any others
+        check_own_distances(forest, truth, "truth")  # other rows, or another order, would be scored like any others
     return truth
 
 

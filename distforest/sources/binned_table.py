@@ -38,7 +38,8 @@ class CategoryColumns:
 
     Examples
     --------
-    >>> source = CategoryColumns(ArraySource.from_values(np.array([[2.0], [0.0]], np.float32)), np.array([0, 0, 0], np.int32))
+    >>> categories = ArraySource.from_values(np.array([[2.0], [0.0]], np.float32))
+    >>> source = CategoryColumns(categories, np.array([0, 0, 0], np.int32))
     >>> source.entries(np.array([0], np.int32), np.array([2], np.int32))
     array([2.])
     """

@@ -50,7 +50,7 @@ class StagedParts:
     bins
         Where each column's edges begin, shape (n_columns + 1,), and then the edges of all columns.
     judged
-        The truth of each row by which cuts are judged: its class, or its vector in fixed point.
+        The truth of each row by which cuts are scored: its class, or its vector in fixed point.
     n_present
         How many rows of positive weight there are before each part: all rows, without weights.
     rows_of_pack

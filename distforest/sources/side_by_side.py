@@ -44,7 +44,8 @@ class SideBySide(ReadByEntries):
     Examples
     --------
     >>> from distforest.sources.arrays import ArraySource
-    >>> both = SideBySide((ArraySource.from_values(np.eye(2)), ArraySource.from_values(np.array([[0.0, 7.0], [8.0, 0.0]]))))
+    >>> other = ArraySource.from_values(np.array([[0.0, 7.0], [8.0, 0.0]]))
+    >>> both = SideBySide((ArraySource.from_values(np.eye(2)), other))
     >>> both.shape, both.entries(np.array([0, 1], np.int32), np.array([0, 2], np.int32))
     ((2, 4), array([1., 8.]))
     """

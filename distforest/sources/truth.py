@@ -1,4 +1,4 @@
-"""The truth that a forest learns: from the object that a caller hands in to the values that judge cuts, in memory."""
+"""The truth that a forest learns: from the object that a caller hands in to the values that score cuts, in memory."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ MOST_SCORED_PAIRS = 1 << 21
 
 @dataclass(frozen=True)
 class Truth:
-    """The values that judge cuts.
+    """The values that score cuts.
 
     Attributes
     ----------

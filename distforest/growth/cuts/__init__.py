@@ -1,1 +1,1 @@
-"""Where a node is cut: what a cut is judged by, and how the best is found."""
+"""Where a node is cut: what a cut is scored by, and how the best is found."""

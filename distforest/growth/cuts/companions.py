@@ -1,7 +1,7 @@
 """Companions: what other columns say of the categories of a column, in a forest without a ground truth.
 
 Categories alone have no clusters: whichever way they are parted into two sets, a likelihood of categories is the same,
-as each set has its own frequencies. So a candidate that is a column of categories is judged by a companion, a sum over
+as each set has its own frequencies. So a candidate that is a column of categories is scored by a companion, a sum over
 other columns that is drawn as sums of numbers are,
 
     s_i = sum over its columns c of a_c x_ic,
@@ -20,7 +20,7 @@ that module, as score(SS_0, SS_1, SS_2), a cut scores
     two_means    score(SS_0, SS_1, SS_2)
     a BIC        score(SS_0 + n b, SS_1 + n_1 b, SS_2 + n_2 b) - n log(p_1^3 + p_2^3) - 2 (a - 1) log 2
 
-A number is judged by its own values. A category has none, so it is taken for what is seen of a hidden number u that is
+A number is scored by its own values. A category has none, so it is taken for what is seen of a hidden number u that is
 uniform: u below one place is one side, u above it the other, which leaves the share p_1^3 + p_2^3 of its variance. The
 gains of two clusters in two independent coordinates, u and s, add up, but the shares of the clusters are paid for once.
 This is the second term. The third describes which of the 2^(a-1) ways to part a categories in two it is: s has ordered
@@ -122,7 +122,7 @@ NO_COLUMN = -1
 
 
 class CompanionScores(NamedTuple):
-    """What judges the columns of categories among the candidates of some nodes."""
+    """What scores the columns of categories among the candidates of some nodes."""
 
     # s of each row, shape (width, n_rows); NaN where it or the row's category is missing, and for other candidates
     scores: Floats
@@ -142,7 +142,7 @@ class Companions:
     matrix: Float32s
     numbers: CategoryNumbers
     draw: Oblique  # draws sums of columns; the coefficient of a column of categories has a standard deviation of 1
-    fenced: bool  # whether stray values of s do not judge
+    fenced: bool  # whether stray values of s do not score
     # the streams that draw companions in this attempt, shape (n_nodes,); None before an attempt
     keys: Keys | None = None
 

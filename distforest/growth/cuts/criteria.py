@@ -56,7 +56,7 @@ class Turn(NamedTuple):
 
 
 class Criterion(Protocol):
-    """A criterion, by which cuts are judged."""
+    """A criterion, by which cuts are scored."""
 
     @property
     def is_plain(self) -> bool:
@@ -67,7 +67,7 @@ class Criterion(Protocol):
         """The distance that a gain of 1 in `Cuts` stands for."""
 
     def truth_of(self, n_rows: int) -> Int32s | Ints:
-        """The class of each row, or its vector in fixed point, by which cuts are judged; no columns without these."""
+        """The class of each row, or its vector in fixed point, by which cuts are scored; no columns without these."""
 
     def over(self, truth: np.ndarray, features: np.ndarray, stored: MappedRows | None = None) -> Criterion:
         """The criterion over other rows, with their truth and features; ``stored`` reads features that are a map."""
@@ -79,7 +79,7 @@ class Criterion(Protocol):
         """The criterion for one attempt of the nodes with these streams: itself, or one that has drawn where to cut."""
 
     def scored_on(self, frontier: Frontier) -> Frontier:
-        """The nodes with the rows that judge cuts if no side can be too light: the frontier itself, or fewer rows."""
+        """The nodes with the rows that score cuts if no side can be too light: the frontier itself, or fewer rows."""
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether a cut of each node could gain anything, shape (n_nodes,)."""
@@ -90,7 +90,7 @@ class Criterion(Protocol):
 
 @runtime_checkable
 class ScoresInTurn(Protocol):
-    """A criterion that can judge the candidates of nodes one after another, and then chooses as if it had seen all."""
+    """A criterion that can score the candidates of nodes one after another, and then chooses as if it had seen all."""
 
     def score_candidates(self, frontier: Frontier, values: Floats, min_leaf: int, turn: Turn, found: Any) -> Any:
         """What is known after the candidates of ``turn``, whose ``values`` are given, shape (n_candidates, n_rows).
@@ -99,11 +99,11 @@ class ScoresInTurn(Protocol):
         """
 
     def chosen(self, frontier: Frontier, found: Any) -> Cuts:
-        """The cut of each node, after all its candidates were judged."""
+        """The cut of each node, after all its candidates were scored."""
 
 
 class Steady:
-    """The base of most criteria: the same at every level and in every attempt, and judged on all rows."""
+    """The base of most criteria: the same at every level and in every attempt, and scored on all rows."""
 
     @property
     def is_plain(self) -> bool:
@@ -137,7 +137,7 @@ class Steady:
 
 
 class BestSoFar(Steady):
-    """The base of criteria that know no more of the candidates they have judged than the best cut of each node."""
+    """The base of criteria that know no more of the candidates they have scored than the best cut of each node."""
 
     def improve(self, frontier: Frontier, values: Floats, min_leaf: int, cuts: Cuts) -> None:
         """Let candidates, counted from 0, take the place of cuts that gain less, or of none."""
@@ -296,7 +296,7 @@ def _(impurity: SquaredDistance, bins: VectorSums, places: Ints, mass: Floats, v
 
 @dataclass(frozen=True)
 class OfRows(BestSoFar):
-    """The base of criteria that judge cuts by something of each row.
+    """The base of criteria that score cuts by something of each row.
 
     Attributes
     ----------

@@ -32,7 +32,7 @@ LOG_ROUNDING = 1e-15
 
 @dataclass(frozen=True)
 class Entropy(Gini):
-    """Labels, whose cuts are judged by entropy; its fields are those of `Gini`."""
+    """Labels, whose cuts are scored by entropy; its fields are those of `Gini`."""
 
     @property
     def impurity(self) -> Disorder:  # type: ignore[override]  # the same rows, another gain

@@ -88,7 +88,7 @@ class FarVariance(Steady):
 
 
 def variance_of(vectors: Floats, factor: float, name: str, heaviest: int | None = None) -> Variance | FarVariance:
-    """The criterion for some vectors, shape (n_rows, n_dimensions); raises InputError as `Variance.from_vectors` does."""
+    """Return the criterion for vectors, shape (n_rows, n_dimensions); raises InputError as `Variance.from_vectors`."""
     plain, radius = Variance.from_vectors(vectors, factor, name, heaviest), radius_of_most(vectors, heaviest)
     return FarVariance(vectors, factor, radius, heaviest=heaviest) if radius else plain
 

@@ -242,7 +242,7 @@ def cut_distances(
 
 @no_refcount
 def rank_rows(places: Int32s, weights: Int32s, values: Floats, first: int, room: SumRoom) -> tuple[int, bool]:
-    """Order a node's rows, which begin at ``first``, by the values of each candidate; returns what `block_cells` returns.
+    """Order a node's rows, which begin at ``first``, by the values of each candidate; returns as `block_cells` does.
 
     A part of one row of ``values`` lies in one piece, so `order_values` is compiled once for all criteria.
     """

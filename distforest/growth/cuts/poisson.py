@@ -31,7 +31,7 @@ largest_gain.share(SquaredDistance, PoissonDeviance)
 
 @dataclass(frozen=True)
 class Poisson(Variance):
-    """Targets, whose cuts are judged by their Poisson deviance; the fields are those of `Variance`."""
+    """Targets, whose cuts are scored by their Poisson deviance; the fields are those of `Variance`."""
 
     @classmethod
     def from_counts(cls, targets: Floats, heaviest: int | None = None) -> Self:

@@ -28,7 +28,7 @@ FIRST_CHOICE = 1 << 36
 """Added, with the attempt, to a node's stream, to get the stream that chooses rows."""
 
 SCORED_ROWS = 256
-"""Most rows on which the cuts of a node are judged: cuts at random places are not better if more rows judge them."""
+"""Most rows on which the cuts of a node are scored: cuts at random places are not better if more rows score them."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Places:
     def some_rows(self, frontier: Frontier) -> Frontier:
         """The same nodes with at most `SCORED_ROWS` of their rows, drawn without replacement, in their order.
 
-        A node that draws again has found no cut on some of its rows, so all of its rows judge then.
+        A node that draws again has found no cut on some of its rows, so all of its rows score cuts then.
         """
         if self.attempt > 0 or frontier.sizes.max(initial=0) <= SCORED_ROWS:
             return frontier
@@ -102,13 +102,13 @@ def draw_cuts(first: Floats, last: Floats, keys: Keys, drawn: int, thresholds: F
 
 
 def side_criterion(criterion: Criterion) -> Criterion:
-    """The criterion that judges the sides of cuts, whether these are at random or not."""
+    """The criterion that scores the sides of cuts, whether these are at random or not."""
     return criterion.criterion if isinstance(criterion, AtRandom) else criterion
 
 
 @dataclass(frozen=True)
 class _OfSides(Steady):
-    """The base of criteria that judge only the sides of a cut: each candidate is cut at one place."""
+    """The base of criteria that score only the sides of a cut: each candidate is cut at one place."""
 
     criterion: Criterion
 
@@ -126,7 +126,7 @@ class _OfSides(Steady):
         return replace(self, criterion=self.criterion.over(truth, features, stored))
 
     def at(self, frontier: Frontier) -> Self:
-        """The same with the criterion that judges prepared for the level."""
+        """The same with the criterion that scores prepared for the level."""
         return replace(self, criterion=self.criterion.at(frontier))
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
@@ -187,6 +187,6 @@ class AtRandom(_OfSides):
         return thresholds, np.where(np.isnan(values) | np.isnan(of_rows), np.nan, values > of_rows)
 
     def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
-        """Replace codes by the ranks of the criterion that judges; a random place among them parts the categories."""
-        assert isinstance(self.criterion, RanksCategories)  # noqa: S101  (all that judge random cuts do)
+        """Replace codes by the ranks of the criterion that scores; a random place among them parts the categories."""
+        assert isinstance(self.criterion, RanksCategories)  # noqa: S101  (all that score random cuts do)
         self.criterion.rank_categories(frontier, which, n_codes, values)

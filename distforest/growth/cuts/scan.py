@@ -31,7 +31,7 @@ from distforest.sources.source import Floats, Int32s, Ints
 
 
 class Impurity(Protocol):
-    """What judges the two sides of a cut: a NamedTuple, whose type says how."""
+    """What scores the two sides of a cut: a NamedTuple, whose type says how."""
 
     @property
     def n_sums(self) -> int:

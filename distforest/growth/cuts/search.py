@@ -61,9 +61,9 @@ def project_and_cut(
 def score_and_cut(
     source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
 ) -> tuple[Cuts, Floats]:
-    """`project_and_cut` that projects the rows that judge on all candidates, and all rows on the chosen ones only.
+    """`project_and_cut` that projects the rows that score on all candidates, and all rows on the chosen ones only.
 
-    If a side may be too light, all rows judge: some of the rows do not show it.
+    If a side may be too light, all rows score: some of the rows do not show it.
     """
     some = criterion.scored_on(frontier) if limits.min_samples_leaf == 1 else frontier
     if some is frontier:

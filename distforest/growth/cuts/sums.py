@@ -89,7 +89,7 @@ class NodeSums:
     Attributes
     ----------
     impurity
-        What judges cuts.
+        What scores cuts.
     bins
         The groups, candidate after candidate, `N_CODES` of each.
     """

@@ -70,14 +70,14 @@ class CostedEntropy(NamedTuple):
 
 
 CostedImpurity = CostedGini | CostedEntropy
-"""What judges the two sides of a cut of two classes."""
+"""What scores the two sides of a cut of two classes."""
 
 PLAIN = CostedGini(2, (1.0, 1.0))
 """Gini impurity of classes that cost the same."""
 
 
 class OpenNode(NamedTuple):
-    """What judges the cuts of one node: its impurity, all its rows, tallied, and the rules of a scan."""
+    """What scores the cuts of one node: its impurity, all its rows, tallied, and the rules of a scan."""
 
     impurity: CostedImpurity
     tallies: Tallies

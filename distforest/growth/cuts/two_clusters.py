@@ -52,7 +52,7 @@ class ScoredCandidates(NamedTuple):
 class TwoClusters(Steady):
     """How well two clusters describe the values of a candidate.
 
-    Rows that lack a value are left out of the judgement. A score is a sum over the rows that have one: the less of them
+    Rows that lack a value are left out of the score. A score is a sum over the rows that have one: the less of them
     a candidate has, the less its cut gains. A score that is no gain, as ``relative`` says, is scaled to all rows.
     """
 
@@ -63,7 +63,7 @@ class TwoClusters(Steady):
     at_random: bool = False
     witnesses: Witnesses | None = None  # features that confirm a cut, if any
     places: Places | None = None  # the places where candidates are cut in this attempt, if at random
-    companions: Companions | None = None  # what judges columns of categories, if there are any
+    companions: Companions | None = None  # what scores columns of categories, if there are any
     # what the companions say of the rows of the nodes that are cut, if a candidate is a column of categories
     companion_scores: CompanionScores | None = None
     unit: float = 1.0
@@ -276,10 +276,10 @@ class CompanionSearch(CategorySearch):
         codes: Floats,
         scored: tuple[Frontier, Floats, Floats],
     ) -> Floats:
-        """The places of the categories of all rows, shape (n_rows,): those from rows that have judged, if there are.
+        """The places of the categories of all rows, shape (n_rows,): those from rows that have scored, if there are.
 
-        ``companion_scores`` and ``codes`` are what companions say of all rows, and their categories; ``scored`` holds the rows of
-        the same nodes that have judged, their categories and places.
+        ``companion_scores`` and ``codes`` are those of all rows; ``scored`` holds the rows of the same nodes by which
+        candidates were scored, their categories and places.
         """
         places = codes.copy()
         place_categories(frontier.starts, frontier.weights, self.n_codes, companion_scores, places[np.newaxis])

@@ -66,7 +66,7 @@ class PairLevel(NamedTuple):
     counts: Ints
     costs: Floats
     min_leaf: int  # least weight of a side, at least 1
-    impurity: CostedImpurity  # what judges cuts, without the costs of a node
+    impurity: CostedImpurity  # what scores cuts, without the costs of a node
 
     @classmethod
     def from_search(

@@ -1,4 +1,4 @@
-"""How far ranking trees are pruned: by cross-validation over points, so that unseen points judge each tree.
+"""How far ranking trees are pruned: by cross-validation over points, so that unseen points score each tree.
 
 For each fold the trees grow on pairs of the other points. Then the area under the curve of the pairs of the fold's
 points is computed for every gain up to which the trees may be pruned. The forest is pruned up to the gain with the
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Grow = Callable[[Data], Forest]
 
 MOST_SCORING_ROWS = 200_000
-"""Largest number of pairs of a fold's points that judge the trees."""
+"""Largest number of pairs of a fold's points that score the trees."""
 
 GAINS = 64
 """Number of gains that are tried: quantiles of the gains in the forest."""

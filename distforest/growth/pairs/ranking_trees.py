@@ -73,7 +73,7 @@ class LeafRank(Protocol):
 
 @dataclass(frozen=True)
 class SmallTrees:
-    """LeafRank by trees of small depth, whose cuts are judged with the costs of the cell."""
+    """LeafRank by trees of small depth, whose cuts are scored with the costs of the cell."""
 
     growth: Growth  # how the small trees grow
     # whether their cuts are square, and so stand for two nodes each: see `distforest.growth.pairs.square_search`
