@@ -17,7 +17,7 @@ import re
 import statistics
 from typing import TYPE_CHECKING, Any
 
-from measurement import markdown_table, mib
+from measurement import markdown_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 PLACE = re.compile(r"(<!-- against-peers: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 SUMMARY = "summary"
+MARKS = {"ahead": " **ahead**", "level": "", "behind": " behind"}
+"""What follows a number in a table, by its standing."""
+
 MOST_RATIO = 1000.0
 """A ratio beyond this, or below its inverse, is no better known than this."""
 
@@ -51,22 +54,20 @@ def filled(page: str, results: Results) -> str:
 
 
 def section(comparison: Results) -> str:
-    """What is compared, in which environments, and a table of all sets."""
+    """What is compared, with which version of the peer, and a table of all sets."""
     sets = comparison["sets"]
     measures = measures_of(comparison)
-    lead = lead_of(comparison)
-    head = ["set", "method", *(text for name in measures for text in (name, f"beside {lead}"))]
-    head += ["fit", "answers", f"time of {lead} / its", "peak"]
     rows = [
-        [first if number == 0 else "", name, *cells(method, own["methods"][lead], measures)]
+        [first if number == 0 else "", name, *cells(method, own["methods"][lead_of(comparison)], measures)]
         for set_name, own in sets.items()
         for first in [f"{set_name} ({own['rows']:,} x {own['columns']:,})"]
         for number, (name, method) in enumerate(own["methods"].items())
     ]
     facts = [environment_line(name, own) for name, own in comparison["environments"].items()]
     seeds, threads = len(comparison["seeds"]), comparison["threads"]
-    effort = f"{seeds} seeds, {threads} thread{'' if threads == 1 else 's'} each. {comparison['machine']}."
-    return "\n\n".join([comparison["text"], " ".join([effort, *facts]), markdown_table(head, rows)])
+    effort = f"{seeds} seeds, {threads} thread{'' if threads == 1 else 's'} each."
+    table = markdown_table(["set", "method", *measures, "fit and answers"], rows)
+    return "\n\n".join([comparison["text"], " ".join([effort, *facts]), table])
 
 
 def lead_of(comparison: Results) -> str:
@@ -81,24 +82,22 @@ def measures_of(comparison: Results) -> list[str]:
 
 
 def environment_line(name: str, environment: Results) -> str:
-    """An environment, with its versions or why there is none, in a sentence."""
+    """The package that an environment is for, with its version or why there is none, in a sentence."""
     if "failed" in environment:
         return f"**{name} could not be installed**: {environment['failed']}."
-    return f"{name}: {', '.join(f'{package} {own}' for package, own in environment['versions'].items())}."
+    package, version = next(iter(environment["versions"].items()))
+    return f"{package} {version}."
 
 
 def cells(method: Results, lead: Results, measures: Sequence[str]) -> list[str]:
     """A row of the table but for its first two cells."""
-    n_cells = 2 * len(measures) + 4
     if "failed" in method:
-        return [f"not measured: {plain(method['failed'])}", *[""] * (n_cells - 1)]
-    values = []
-    for name in measures:
-        own = method["quality"][name]
-        values += [spread(own), standing_cell(own, lead["quality"][name]) if beside(method, lead) else ""]
-    ratio = ratio_spread(ratios(seconds(lead), seconds(method))) if beside(method, lead) else ""
-    times = [seconds_spread(method[name]) for name in ("fit_seconds", "answer_seconds")]
-    return [*values, *times, ratio, mib(statistics.median(method["peak_bytes"]))]
+        return [f"not measured: {plain(method['failed'])}", *[""] * len(measures)]
+    values = [decimal(f"{statistics.median(method['quality'][name]):.3f}") for name in measures]
+    if beside(method, lead):
+        words = [standing(method["quality"][name], lead["quality"][name]) for name in measures]
+        values = [f"{value}{MARKS[word]}" for value, word in zip(values, words, strict=True)]
+    return [*values, duration(statistics.median(seconds(method)))]
 
 
 def beside(method: Results, lead: Results) -> bool:
@@ -124,29 +123,14 @@ def standing(own: Sequence[float], lead: Sequence[float]) -> str:
     return "behind" if max(differences) < 0 else "level"
 
 
-def standing_cell(own: Sequence[float], lead: Sequence[float]) -> str:
-    """The standing and the differences, seed by seed."""
-    word = standing(own, lead)
-    differences = [a - b for a, b in zip(own, lead, strict=True)]
-    return f"{'**ahead**' if word == 'ahead' else word} {spread(differences, '{:+.3f}')}"
-
-
-def spread(values: Sequence[float], form: str = "{:.3f}") -> str:
-    """The median, and the least and the most in brackets."""
-    texts = [decimal(form.format(value)) for value in (statistics.median(values), min(values), max(values))]
-    return texts[0] if len(set(texts)) == 1 else f"{texts[0]} ({texts[1]} to {texts[2]})"
-
-
-def seconds_spread(values: Sequence[float]) -> str:
-    """As `spread`, in the unit of the median."""
-    unit, scale = ("s", 1.0) if statistics.median(values) >= 1 else ("ms", 1e3)
-    form = "{:.3g}" if scale * max(values) < 1000 else "{:.0f}"
-    median, _, rest = spread([scale * value for value in values], form).partition(" ")
-    return " ".join(text for text in (median, unit, rest) if text)
+def duration(value: float) -> str:
+    """Seconds, in milliseconds below one."""
+    number, unit = (value, "s") if value >= 1 else (1e3 * value, "ms")
+    return f"{f'{number:.3g}' if number < 999.5 else f'{number:.0f}'} {unit}"
 
 
 def ratio_spread(values: Sequence[float]) -> str:
-    """As `spread`, with two digits, and none of ratios that are all beyond `MOST_RATIO` or below its inverse."""
+    """The median, and the least and the most in brackets, with two digits, none beyond `MOST_RATIO` or its inverse."""
     if max(values) < 1 / MOST_RATIO:
         return f"< {1 / MOST_RATIO}"
     if min(values) > MOST_RATIO:
@@ -176,17 +160,8 @@ def plain(text: str) -> str:
 
 
 def summary(results: Results) -> str:
-    """For each peer and measure: the sets on which it is ahead of ours, level and behind, and its time and memory."""
-    head = [
-        "peer",
-        "beside",
-        "measure",
-        "ahead of us on",
-        "level on",
-        "behind us on",
-        "our time / its",
-        "our peak / its",
-    ]
+    """For each peer and measure: the sets on which it is ahead of ours, level and behind, and its time."""
+    head = ["peer, and ours", "measure", "ahead of us on", "level on", "behind us on", "our time / its"]
     return markdown_table(head, [row for comparison in results.values() for row in summary_rows(comparison)])
 
 
@@ -201,22 +176,19 @@ def summary_rows(comparison: Results) -> Iterator[list[str]]:
         missing = [
             f"{each}: not measured, {plain(own['failed'])}" for each, (own, _) in pairs.items() if "failed" in own
         ]
-        label = f"{comparison['title']}: {name}"
+        label = f"{comparison['title']}: {name}, {lead}"
         if not held:
-            yield [label, lead, "not measured", plain(first.get("failed", "ours failed")), *[""] * 4]
+            yield [label, "not measured", plain(first.get("failed", "ours failed")), *[""] * 3]
             continue
         for number, measure in enumerate(measures_of(comparison)):
             found = {each: standing(*(own["quality"][measure] for own in pair)) for each, pair in held.items()}
             words = ("ahead", "level", "behind")
             by_word = [", ".join(each for each, word in found.items() if word == wanted) for wanted in words]
             by_word[1] = "; ".join(text for text in (by_word[1], *missing) if text)
-            shown = [label, lead] if number == 0 else ["", ""]
-            costs = over_sets(held) if number == 0 else ["", ""]
-            yield [*shown, measure, *(text or "none" for text in by_word), *costs]
+            shown, cost = (label, time_over_sets(held)) if number == 0 else ("", "")
+            yield [shown, measure, *(text or "none" for text in by_word), cost]
 
 
-def over_sets(held: Mapping[str, tuple[Results, Results]]) -> list[str]:
-    """Our time and peak over a peer's: the median of each set, and from which to which set it goes."""
-    times = [statistics.median(ratios(seconds(lead), seconds(own))) for own, lead in held.values()]
-    peaks = [statistics.median(ratios(lead["peak_bytes"], own["peak_bytes"])) for own, lead in held.values()]
-    return [ratio_spread(values) for values in (times, peaks)]
+def time_over_sets(held: Mapping[str, tuple[Results, Results]]) -> str:
+    """Our time over a peer's: the median of each set, and from which to which set it goes."""
+    return ratio_spread([statistics.median(ratios(seconds(lead), seconds(own))) for own, lead in held.values()])
