@@ -170,7 +170,7 @@ def test_damage_that_the_file_system_does_not_know_of_is_found_by_reading(
 ) -> None:
     file = opened(path)
     file.check_content()
-    monkeypatch.setattr(Marks, "of", lambda _handle: file.marks)  # as if the disk itself had changed it
+    monkeypatch.setattr(Marks, "from_file", lambda _handle: file.marks)  # as if the disk itself had changed it
     overwrite(path)
     with untouched([file]):
         pass
