@@ -47,6 +47,7 @@ from distforest.jobs.train import Options, fit, fit_here
 from distforest.sources.files.ids import warning_about_addresses
 from distforest.sources.given import in_memory, unmasked
 from distforest.sources.opening import opened_array
+from distforest.sources.point_pairs import PairColumns
 from distforest.sources.row_order import warning_about_row_order
 from distforest.sources.scratch import OF_HOST
 from distforest.sources.sparse import SparseSource
@@ -207,7 +208,8 @@ class ForestEstimator(ReadsRows):
     def _set_forest(self, forest: Forest) -> None:
         """Set the forest, with the names of its categories, and forget the estimates of an earlier one."""
         schema = self._schema()
-        named = schema is not None and bool(self._n_categories())
+        rows = forest.meaning.rows
+        named = bool(self._n_categories() or (isinstance(rows, PairColumns) and rows.comparisons))
         self.forest_, self.digest_ = forest.with_schema(schema) if schema and named else forest, forest.digest
         for name in (*ESTIMATED, *WORKED_OUT):
             self.__dict__.pop(f"{name}_", None)

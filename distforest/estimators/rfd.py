@@ -56,7 +56,7 @@ class RFD(OnPairs):
         Share of the differences of a feature, and of its middles; of categories, of whether they differ, and of which
         two they are. With ``pair_columns`` the shares add up to 1 together with ``pair_column_importances_``.
     pair_column_importances_ : ndarray of shape (n_pair_columns,)
-        Share of each of ``pair_columns``.
+        Share of each of ``pair_columns``, comparisons after the others.
     oob_score_ : float
         With ``oob_score``: share of the training pairs that are classified correctly by the trees that drew neither
         point.

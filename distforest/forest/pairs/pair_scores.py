@@ -19,6 +19,7 @@ from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.pairs.pair_walks import Walks, blocks_of, on_used
 from distforest.sources.comparisons import Records
 from distforest.sources.point_pairs import PairColumns, PointPairs
+from distforest.sources.schema import Schema
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 from distforest.sources.sparse_pairs import SparsePairs
 
@@ -44,7 +45,9 @@ def columns_of(forest: Forest) -> PairColumns:
     rows = forest.meaning.rows
     if not isinstance(rows, PairColumns):
         raise InputError(f"a forest over pairs of points was expected, found one that reads {rows.kind}")
-    return replace(rows, schema=forest.schema) if rows.comparisons or rows.n_categories else rows
+    if rows.comparisons or rows.n_categories:
+        return replace(rows, schema=forest.schema or Schema.unnamed(rows.n_features))
+    return rows
 
 
 def node_scores(forest: Forest) -> Votes | Ranks:

@@ -59,9 +59,9 @@ class PairLevel(NamedTuple):
     codes: Codes  # the class of each pair, shape (n_pairs,)
     pairs: PairReading  # how the columns of a pair are read
     observed: Present  # which features each point has
-    # Of square cuts the code of each coordinate of each point, shape (n_points, p), without bins (0, p). None: no cuts
-    # are square.
-    squares: Codes | None
+    # Of square cuts the code of each coordinate of each point, shape (n_points, p), without bins (0, p), for the first
+    # points of pairs and for the second ones. None: no cuts are square.
+    squares: tuple[Codes, Codes] | None
     # counts, costs: weight and cost of each class in each node, shape (n_nodes, 2)
     counts: Ints
     costs: Floats
@@ -75,7 +75,11 @@ class PairLevel(NamedTuple):
         """Collect the level of a search of pairs of two classes."""
         frontier, projections, _ = windows
         columns = projections.columns.reshape(frontier.n_nodes, projections.width)
-        of_pairs = frontier.nodes, columns, criterion.codes, source.reading, source.observed, squares
+        sides = None
+        if squares is not None:  # where records are compared, each pair has a second point of its own
+            is_own = bool(source.columns.comparisons and len(squares))
+            sides = squares, squares[source.right] if is_own else squares
+        of_pairs = frontier.nodes, columns, criterion.codes, source.reading, source.observed, sides
         counts, costs = criterion.counts(frontier), criterion.costs[frontier.tree]
         return cls(*of_pairs, counts, costs, max(1, limits.min_samples_leaf), criterion.impurity)
 

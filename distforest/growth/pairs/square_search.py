@@ -33,6 +33,8 @@ from distforest.sources.source import Float32s, Floats, Int32s
 
 if TYPE_CHECKING:
     Codes = NDArray[np.uint8]
+    Squares = tuple[Codes, Codes]
+    """The code of each coordinate of the first points, and of the second ones, as `PairReading` numbers them."""
 
 
 def square_candidates(columns: PairColumns) -> Int32s:
@@ -61,7 +63,7 @@ def cut_if_square(
     candidate: int,
     own: NodePairs,
     level: PairLevel,
-    squares: Codes | None,
+    squares: Squares | None,
     of_node: OpenNode,
     room: SearchRoom,
     cuts: Cuts,
@@ -97,7 +99,7 @@ def cut_if_square(
 
 @no_refcount
 def counted_ends(
-    c: int, places: Int32s, own: NodePairs, how: ColumnReading, squares: Codes | None, filled: Int32s
+    c: int, places: Int32s, own: NodePairs, how: ColumnReading, squares: Squares | None, filled: Int32s
 ) -> bool:
     """If c is a coordinate, add the ends of some pairs of a block to the bins of their codes; returns whether it is.
 
@@ -107,7 +109,7 @@ def counted_ends(
         return False
     whole, of_one = 0, 0
     for place in places.view(np.uint32):
-        one, other = squares[own.left[place], c], squares[own.right[place], c]
+        one, other = squares[0][own.left[place], c], squares[1][own.right[place], c]
         kind, weight = own.kinds[place], own.weights[place]
         filled[min(one, other), kind] -= weight
         filled[max(one, other), kind] += weight
@@ -128,7 +130,7 @@ def code_points(points: Float32s, bins: PairBins, of_points: Codes) -> None:
 
 
 @no_refcount
-def took_sides(c: int, cut: float, rows: Int32s, level: PairLevel, squares: Codes | None, values: Floats) -> bool:
+def took_sides(c: int, cut: float, rows: Int32s, level: PairLevel, squares: Squares | None, values: Floats) -> bool:
     """If c is a coordinate, values[r] = infinity where its cut separates pair r, minus infinity where not.
 
     NaN where either point lacks the coordinate. Returns whether c is a coordinate.
