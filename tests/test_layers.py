@@ -42,7 +42,7 @@ BELOW: dict[str, set[str]] = {
 """Of each room those whose files its own may import, beside the ground."""
 
 ESTIMATORS = (
-    *("forest_estimator", "on_features", "on_pairs", "on_rows", "reading"),
+    *("decisions", "forest_estimator", "on_features", "on_pairs", "on_rows", "reading"),
     *("outliers", "pair_columns", "rfd", "simforest", "smerf", "tree_rank", "tuning", "urerf"),
 )
 COMMANDS = {f"command_line.{name}" for name in ("cli", "doctor", "sealed_forests", "service")}

@@ -226,6 +226,13 @@ def prediction_scores(found: PredictionScores) -> Report:
     if found.roc:
         answer["roc"] = [point._asdict() for point in found.roc]
         lines += [("threshold", point.told()) for point in found.roc]
+    if found.held:
+        answer["held"] = [own if isinstance(own, str) else own._asdict() for own in found.held]
+        lines += [("new identities", own if isinstance(own, str) else own.told()) for own in found.held]
+    if found.band:
+        auc, low, high = found.band[4:]
+        answer["band"] = {"auc": auc, "auc_low": low, "auc_high": high}
+        lines.append(("of identities", f"ROC AUC {auc:.4f}, {low:.4f} to {high:.4f} in 95 % of resamples"))
     return Report(answer, [*lines, ("baseline", f"always {found.always}")])
 
 

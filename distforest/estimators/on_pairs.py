@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.estimators.by_blocks import by_blocks
-from distforest.estimators.forest_estimator import ForestEstimator, n_threads
+from distforest.estimators.decisions import Decides
+from distforest.estimators.forest_estimator import n_threads
 from distforest.estimators.input_types import PairsLike, PointsLike, VectorLike
 from distforest.estimators.neighbor_graph import FindsNeighbors
 from distforest.estimators.pair_columns import Columns, Links, PairColumn, column_of, seeded
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
     from distforest.sources.sparse_features import SparseFeatures
 
 
-class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors, ForestEstimator):  # type: ignore[misc]
+class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors, Decides):  # type: ignore[misc]
     """The base of the estimators whose trees read pairs of points."""
 
     _zero_is_absent = True

@@ -50,6 +50,8 @@ class RFD(OnPairs):
         As in `SMERF`.
     classes_ : ndarray
         After `fit`: the labels, sorted.
+    calibration_, threshold_
+        After `calibrate`: labelled pairs of unseen identities; after `set_threshold`: the distance of similar pairs.
     feature_importances_ : ndarray of shape (n_features_in_,)
         Share of each feature in the gain of all splits: the sum of the next two attributes.
     relative_importances_, absolute_importances_ : ndarray of shape (n_features_in_,)

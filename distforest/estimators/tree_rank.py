@@ -62,6 +62,8 @@ class TreeRank(OnPairs):
         As in `SMERF`.
     classes_ : ndarray
         After `fit`: the labels, sorted.
+    calibration_, threshold_
+        After `calibrate`: labelled pairs of unseen identities; after `set_threshold`: the distance of similar pairs.
     roc_ : ROC
         The ROC curve of the training pairs, the mean of the trees' curves; that of new pairs is lower.
     auc_ : float

@@ -17,6 +17,8 @@ import numpy as np
 from distforest.amounts import are, counted
 from distforest.errors import InputError, warn_caller
 from distforest.evaluation.roc import OperatingPoint, roc_of_distances
+from distforest.forest.pairs.decisions import Calibration, HeldThreshold
+from distforest.forest.pairs.held_out import linked_identities
 from distforest.sources.arrays import open_array, open_arrays
 from distforest.sources.factors import encoded, named_classes, names_of_classes
 from distforest.sources.files.bounds import quoted
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from distforest.arguments import Floats
+    from distforest.forest.pairs.decisions import Band
     from distforest.sources.files.tables import Table
+    from distforest.sources.source import Int32s
 
     Ints = NDArray[np.int64]
     Weighted = Callable[[NDArray[np.float64]], float]
@@ -77,7 +81,8 @@ class Measured:
 class PredictionScores:
     """How good predictions are: what was scored by what, how many rows or pairs, and each measure.
 
-    ``always`` is the answer of the baseline, in words; ``roc`` are points of the ROC curve of pairs.
+    ``always`` is the answer of the baseline, in words; ``roc`` are points of the ROC curve of pairs. ``held`` has for
+    each false positive rate the threshold that new identities hold, or why there is none; ``band`` is the whole curve.
     """
 
     answer: str
@@ -87,6 +92,8 @@ class PredictionScores:
     measures: tuple[Measured, ...]
     always: str
     roc: tuple[OperatingPoint, ...] = ()
+    held: tuple[HeldThreshold | str, ...] = ()
+    band: Band | None = None
 
 
 def score_predictions(
@@ -127,7 +134,8 @@ def score_predictions(
         is the same in both directions; of measured ones the mean of its rows is taken, of labelled ones each row.
     fpr
         False positive rates, in [0, 1], of pairs that are scored by labels. For each the answer has the largest
-        distance up to which at most this share of the dissimilar pairs lies, if there is one.
+        distance up to which at most this share of the dissimilar pairs lies, if there is one; and the distance at
+        which new identities keep the rate. An identity is a label, or what similar pairs connect.
 
     Raises
     ------
@@ -180,7 +188,8 @@ def score_predictions(
         Measured(name, value, *_interval(in_resamples), baseline)
         for (name, (_, baseline)), value, in_resamples in zip(measured.measures.items(), values, found.T, strict=True)
     ]
-    return PredictionScores(answer, known.place, len(every), n_resamples, tuple(listed), measured.always, measured.roc)
+    of_pairs = measured.always, measured.roc, measured.held, measured.band
+    return PredictionScores(answer, known.place, len(every), n_resamples, tuple(listed), *of_pairs)
 
 
 def _interval(values: Floats) -> tuple[float | None, float | None]:
@@ -407,6 +416,8 @@ class _Compared:
     points: Ints
     n_points: int
     roc: tuple[OperatingPoint, ...] = ()
+    held: tuple[HeldThreshold | str, ...] = ()
+    band: Band | None = None
 
 
 def _area(positive: NDArray[np.bool_], scores: np.ndarray) -> Weighted:
@@ -527,7 +538,7 @@ def _of_pairs(answers: _Answers, known: _Known, fpr: Sequence[float]) -> _Compar
     apart = points[0] != points[1]
     points = points[:, apart]
     similar, distance = labels[points[0]] == labels[points[1]], answers.as_numbers()[apart]
-    return _by_area(known.place, similar, distance, fpr, points, len(labels))
+    return _by_area(known.place, similar, distance, fpr, points, encoded(labels)[0])
 
 
 def _by_area(
@@ -536,13 +547,25 @@ def _by_area(
     distance: Floats,
     fpr: Sequence[float],
     points: Ints,
-    n_points: int,
+    identities: Int32s,
 ) -> _Compared:
-    """ROC AUC of distances of pairs, and the points of the curve at some false positive rates."""
+    """ROC AUC of distances of pairs, and the points of the curve at some false positive rates.
+
+    ``identities`` are those of all points, of which ``points`` has two numbers for each pair.
+    """
     if similar.all() or not similar.any():
         raise InputError(f"{place}: similar and dissimilar pairs were expected, found pairs of one kind")
+    found = _Compared({"ROC AUC": (_area(similar, -distance), 0.5)}, "the same distance", points, len(identities))
+    if not fpr:
+        return found
+    calibration, held = Calibration(distance, similar, identities[points.T]), list[HeldThreshold | str]()
+    for rate in fpr:
+        try:
+            held.append(calibration.decision(rate))
+        except InputError as error:
+            held.append(str(error))
     roc = tuple(roc_of_distances(similar, distance, fpr)[1])
-    return _Compared({"ROC AUC": (_area(similar, -distance), 0.5)}, "the same distance", points, n_points, roc)
+    return replace(found, roc=roc, held=tuple(held), band=calibration.roc_band())
 
 
 def _of_links(answers: _Answers, known: _Known, fpr: Sequence[float]) -> _Compared:
@@ -557,7 +580,9 @@ def _of_links(answers: _Answers, known: _Known, fpr: Sequence[float]) -> _Compar
     found = [labelled[row] for row in rows]
     points, places = np.unique(np.array(found), return_inverse=True)
     distance = np.array([distances[pair] for pair in found])
-    return _by_area(known.place, codes[rows] == 1, distance, fpr, places.reshape(-1, 2).T, len(points))
+    places, similar = places.reshape(-1, 2), codes[rows] == 1
+    identities = linked_identities(places.astype(np.int32), similar, len(points))
+    return _by_area(known.place, similar, distance, fpr, places.T, identities)
 
 
 def _of_measured(answers: _Answers, known: _Known) -> _Compared:

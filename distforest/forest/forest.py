@@ -23,6 +23,7 @@ from distforest.forest.lean_table import LeanTable
 from distforest.forest.leaves import LaidMeans, LeafTable, Means, expect
 from distforest.forest.members import KeptDistances, LeafDistances, Members
 from distforest.forest.node_table import NodeTable, PickledWithoutCaches
+from distforest.forest.pairs.decisions import Calibration
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.target_leaves import TargetMembers
 from distforest.sources.arrays import rows_of
@@ -79,6 +80,12 @@ FURTHER_ARRAYS = (
     "sample_weight",
 )
 """Arrays that some forests have besides those of the node table and the leaf table, in the order of the format."""
+
+CALIBRATION_ARRAYS = ("calibration_distances", "calibration_similar", "calibration_identities")
+"""The arrays of the labelled pairs from which decisions of a forest over pairs follow."""
+
+DECISION_ARRAYS = (*CALIBRATION_ARRAYS, "decision_threshold")
+"""Arrays of decisions, which are no part of the digest: the trees are the same without them."""
 
 
 _INDEXING = Lock()
@@ -177,6 +184,10 @@ class Forest(PickledWithoutCaches):
         Class of each training object, shape (n_rows,), or its targets, shape (n_rows, q), if the nearest one votes.
     sample_weight
         The weight of each training row as the integer that trees added, shape (n_rows,); None: equal weights.
+    calibration_distances, calibration_similar, calibration_identities
+        The labelled pairs of `calibration`; None if the forest is not calibrated.
+    decision_threshold
+        The distance up to which a pair is taken for similar, shape (1,); None if there is none.
     provenance
         Where the forest came from, the names of its features, the estimates of its fit. Not part of the digest.
     """
@@ -194,6 +205,10 @@ class Forest(PickledWithoutCaches):
     codes: Int32s | None = None
     targets: Floats | None = None
     sample_weight: Int32s | None = None
+    calibration_distances: Floats | None = None
+    calibration_similar: NDArray[np.bool_] | None = None
+    calibration_identities: Int32s | None = None
+    decision_threshold: Floats | None = None
     provenance: Provenance = field(default_factory=dict)
 
     @property
@@ -285,6 +300,22 @@ class Forest(PickledWithoutCaches):
         return SparseFeatures.from_arrays(starts, columns, objects, (self.n_training, self.n_features))
 
     @cached_property
+    def calibration(self) -> Calibration | None:
+        """The labelled pairs from which decisions follow; None if the forest is not calibrated."""
+        distances, similar, identities = (getattr(self, name) for name in CALIBRATION_ARRAYS)
+        return None if distances is None else Calibration(distances, similar, identities)
+
+    def with_decision(self, calibration: Calibration | None, threshold: float | None) -> Forest:
+        """The same forest with these pairs and this threshold, or without."""
+        return replace(
+            self,
+            calibration_distances=None if calibration is None else calibration.distances,
+            calibration_similar=None if calibration is None else calibration.similar,
+            calibration_identities=None if calibration is None else calibration.identities,
+            decision_threshold=None if threshold is None else np.array([threshold]),
+        )
+
+    @cached_property
     def training_nodes(self) -> Int32s:
         """Node of each training row, shape (n_trees, n_rows), int32.
 
@@ -345,7 +376,7 @@ class Forest(PickledWithoutCaches):
             leaf_table = meaning.leaf.table(table, arrays)
         except KeyError as error:
             raise ArtifactError(f"{error.args[0]}: missing") from error
-        further = {name: arrays.get(name) for name in FURTHER_ARRAYS}
+        further = {name: arrays.get(name) for name in (*FURTHER_ARRAYS, *DECISION_ARRAYS)}
         return cls(meaning, table, leaf_table, leaves, in_bag, **further, provenance=provenance or {})
 
     def with_lean_table(self) -> Forest:
@@ -353,8 +384,13 @@ class Forest(PickledWithoutCaches):
         table = LeanTable(**self.table.arrays())
         return replace(self, table=table, leaf_table=self.meaning.leaf.table(table, self.arrays()))
 
+    def sealed_arrays(self) -> dict[str, np.ndarray]:
+        """All arrays by name, those of decisions at the end."""
+        decision = {name: getattr(self, name) for name in DECISION_ARRAYS}
+        return self.arrays() | {name: array for name, array in decision.items() if array is not None}
+
     def arrays(self) -> dict[str, np.ndarray]:
-        """All arrays by name, in the order of the format."""
+        """The arrays of the digest by name, in the order of the format."""
         leaves = {} if self.leaves is None else {"leaves": self.leaves}
         arrays = {**self.table.arrays(), **leaves, "in_bag": self.in_bag, **self.leaf_table.arrays()}
         further = {name: getattr(self, name) for name in FURTHER_ARRAYS}
@@ -427,6 +463,7 @@ class Forest(PickledWithoutCaches):
         self._check_sample_weight()
         self.leaf_table.check()
         self._check_voices()
+        self._check_decision()
 
     def _check_sample_weight(self) -> None:
         """Refuse weights that rows cannot have, and rows of weight 0 that a tree has drawn."""
@@ -437,6 +474,22 @@ class Forest(PickledWithoutCaches):
             raise ArtifactError("sample_weight: integers that are not negative, not all 0, were expected")
         if self.in_bag[:, self.sample_weight == 0].any():
             raise ArtifactError("sample_weight: a tree has drawn a row of weight 0")
+
+    def _check_decision(self) -> None:
+        """Refuse decisions of a forest of rows, pairs that are not whole, and a threshold that is no distance."""
+        found = [name for name in DECISION_ARRAYS if getattr(self, name) is not None]
+        if found and not isinstance(self.meaning.rows, PairColumns):
+            raise ArtifactError(f"{found[0]}: only a forest over pairs has decisions")
+        if 0 < len(set(found) & set(CALIBRATION_ARRAYS)) < len(CALIBRATION_ARRAYS):
+            raise ArtifactError(f"{found[0]}: {', '.join(CALIBRATION_ARRAYS)} go together")
+        try:
+            _ = self.calibration
+        except InputError as error:
+            raise ArtifactError(f"calibration: {error}") from error
+        if self.decision_threshold is not None:
+            expect("decision_threshold", self.decision_threshold, (1,), np.float64)
+            if not np.isfinite(self.decision_threshold).all():
+                raise ArtifactError("decision_threshold: a finite distance was expected")
 
     def _check_voices(self) -> None:
         """Refuse voting training objects without a column of similarities each, or without a class or targets."""
@@ -583,7 +636,8 @@ def arrays_of_points(points: np.ndarray | SparseFeatures) -> dict[str, np.ndarra
 
 
 def digest_of(meaning: Meaning, entries: Mapping[str, object]) -> str:
-    """The digest of a forest with this meaning and these arrays."""
+    """The digest of a forest with this meaning and these arrays, of which those of decisions do not count."""
+    entries = {name: entry for name, entry in entries.items() if name not in DECISION_ARRAYS}
     return hashlib.sha256(
         canonical({"format": FOREST_FORMAT, "meaning": meaning.to_dict(), "arrays": entries})
     ).hexdigest()

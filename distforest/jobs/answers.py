@@ -103,6 +103,18 @@ def _form_of_error(of: Survey) -> Form:
     return "float32", ()
 
 
+def _form_of_decision(of: Survey) -> Form:
+    if of.forest.decision_threshold is None:
+        raise InputError("a forest with a threshold was expected; call set_threshold before it is saved")
+    return "bool", ()
+
+
+def _form_of_probability(of: Survey) -> Form:
+    if of.forest.calibration is None:
+        raise InputError("a calibrated forest was expected; call calibrate before it is saved")
+    return "float64", ()
+
+
 def _to_neighbors(of: Survey) -> Form:
     return "float32", (of.question.n_neighbors,)
 
@@ -184,6 +196,15 @@ def _distances_of_pairs_of_points(data: TaskData) -> Values:
     return (pair_scores.pair_distance(data.forest, pairs.of_pairs(left, right)),)
 
 
+def _decisions(data: TaskData) -> Values:
+    return (_distances_of_pairs_of_points(data)[0] <= data.forest.decision_threshold,)
+
+
+def _probabilities(data: TaskData) -> Values:
+    assert data.forest.calibration is not None  # noqa: S101  (the form of the answer was asked first)
+    return (data.forest.calibration.probability(_distances_of_pairs_of_points(data)[0]),)
+
+
 def _neighbors(data: TaskData) -> Values:
     from distforest.forest import scoring
     from distforest.forest.proximities import nearest
@@ -250,6 +271,10 @@ _TABLE = (
         (Array("distance", _one_number), Array("standard_error", _form_of_error)),
         _distances_with_errors,
         takes=("pairs",),
+    ),
+    Answer("decision", (Array("decision", _form_of_decision),), _decisions, _decisions, takes=("pairs",)),
+    Answer(
+        "probability", (Array("probability", _form_of_probability),), _probabilities, _probabilities, takes=("pairs",)
     ),
     Answer(
         "neighbors",

@@ -114,7 +114,8 @@ def addresses_of(spec: AnySpec) -> dict[str, str]:
     """
     table = spec.to_dict()
     scratch = {"run.scratch": spec.run.scratch} if spec.run.scratch else {}
-    return {**addresses_in(table["input"], "input"), "output": spec.output, **scratch}
+    decision = addresses_in(table.get("decision"), "decision")
+    return {**addresses_in(table["input"], "input"), **decision, "output": spec.output, **scratch}
 
 
 def functions_of(spec: AnySpec) -> dict[str, str]:

@@ -98,6 +98,8 @@ def stage_inputs(spec: Spec, folder: str, n_parts: int | None = None) -> Inputs:
         offset=arrays.truth.offset,
         growth=GROWTH,
         job=folder,
+        decision=spec.decision,
+        identities=arrays.identities,
     )
     of_rows = of_pairs = None
     if arrays.sample_weight is not None:

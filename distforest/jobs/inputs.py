@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from distforest.forest.chosen_cut import ChosenCut
     from distforest.forest.forest import Params
+    from distforest.jobs.spec_models import AskedDecision
     from distforest.sources.binned_table import Bins
     from distforest.sources.factors import ClassName
     from distforest.sources.row_kinds import RowKind
@@ -104,6 +105,9 @@ class Inputs:
         Address of the folder of the job for which they were staged.
     hosts
         The workers by their hosts, as far as the cluster has reported them.
+    decision, identities
+        The rate of false alarms that is asked of the sealed forest, and the number of the identity of each point. They
+        do not change its trees.
     """
 
     method: str
@@ -139,6 +143,8 @@ class Inputs:
     pair_unit: int = 1
     job: str = ""
     hosts: Mapping[str, HostWorkers] = field(default_factory=dict)
+    decision: AskedDecision | None = None
+    identities: Staged | None = None
 
     @property
     def staged(self) -> list[Staged]:

@@ -190,6 +190,8 @@ class Target:
         Further entries of the forest's provenance.
     claim
         That of the job on the output, if it has made one.
+    complete
+        Called with the address of the sealed forest before it is at the output.
     """
 
     building: Building
@@ -197,6 +199,7 @@ class Target:
     hold: Callable[[], None] = lambda: None
     provenance: Mapping[str, object] = field(default_factory=dict)
     claim: Claim | None = None
+    complete: Callable[[str], None] = lambda _address: None
 
 
 def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: Cluster, work: Work) -> str:
@@ -242,6 +245,7 @@ def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: 
     record = {**provenance(inputs, receipts), **layout.features, **target.provenance}
     entries = {c.name: array_entry(c.shape, np.dtype(c.dtype), written[c.name]) for c in columns}
     digest = seal(building.address, layout.meaning, entries, record)
+    target.complete(building.address)
     building.publish()
     return digest
 

@@ -22,7 +22,7 @@ from distforest.jobs.answers import ANSWERS, Survey
 from distforest.jobs.own_distances import check_sides
 from distforest.jobs.plan import IMPORTED_BYTES
 from distforest.jobs.question import Question
-from distforest.jobs.task_data import has_further_columns, opened_forest, points_of, recoded
+from distforest.jobs.task_data import digest_with_decisions, has_further_columns, opened_forest, points_of, recoded
 from distforest.sources.arrays import open_array
 from distforest.sources.files.ids import ids_beside, refuse_text_as_bytes
 from distforest.sources.opening import open_matrix, read_rows
@@ -52,7 +52,7 @@ def unused(answer: str, given: Mapping[str, object]) -> dict[str, str]:
     Examples
     --------
     >>> unused("apply", {"pairs": "pairs.zarr", "reference": None, "n_neighbors": 10})
-    {'pairs': "'pairs' or 'standard_error'"}
+    {'pairs': "'pairs' or 'standard_error' or 'decision' or 'probability'"}
     """
     taken = ANSWERS[answer].takes if answer in ANSWERS else ()
     return {
@@ -121,7 +121,7 @@ class Outline:
     Attributes
     ----------
     digest
-        The forest's digest.
+        The forest's digest, with that of its decisions if the answer follows from them.
     arrays
         The arrays of the answer by name, as (dtype, tail of the shape).
     n_answers, classes
@@ -161,7 +161,9 @@ def outline(question: Question, limit: Limit | None = None) -> Outline:
         expected = f"`{name}` goes with the answer {answers}"
         raise InputError(f"{expected}, found it with {question.answer!r}; leave it out, or ask for that")
     manifest = read_manifest(question.forest)
-    digest, forest_bytes = str(manifest["digest"]), opened_bytes(manifest)
+    decides = question.answer in {"decision", "probability"}
+    digest = digest_with_decisions(manifest) if decides else manifest["digest"]
+    forest_bytes = opened_bytes(manifest)
     if limit is not None and limit.n_bytes is not None and IMPORTED_BYTES + forest_bytes > limit.n_bytes:
         raise _too_small(f"to open {question.forest}", IMPORTED_BYTES + forest_bytes, limit)
     warnings = tuple(_warnings_about_arrays(question))

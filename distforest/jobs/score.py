@@ -60,6 +60,8 @@ ANSWERS_PER_TASK = 1 << 22
 
 QUERIES_PER_TASK, QUERY_BYTES_PER_TASK = 1 << 16, 1 << 28
 """The most queries of a task, and their bytes as trees read them; more of both if a chunk holds more."""
+DIGEST_LENGTH = 64
+"""Length of the digest of a forest in an outline, which that of decisions may follow."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,8 @@ def score(
             room = room_for_neighbors(found.sizes, step, limit)
             part_rows, step = room.part_rows, max(1, room.task_rows // step) * step  # no two tasks write one chunk
         own = stack.enter_context(own_distances(question, found.digest, output, folder, cluster))
-        tag = found.digest[:16] if own is None else f"{found.digest[:16]}-{own.sha256[:16]}"
+        own_tag = "" if own is None else f"-{own.sha256[:16]}"
+        tag = f"{found.digest[:16]}{found.digest[DIGEST_LENGTH:][:16]}{own_tag}"
         done, here = (folder.within(f"done-{tag}"), folder.within(f"answers-{tag}.zarr")) if folder else (None, None)
         of_sides = {} if own is None else {"sides": own.sides, "truth": own.sha256}
         sealed = {"forest": found.digest, "answer": question.answer, **of_sides, "complete": True}
@@ -228,7 +231,7 @@ def _scored(output: str, found: Outline, own: OwnDistances | None) -> Scored:
     if found.columns is not None:
         shapes[ROW_STARTS] = (found.n_answers + 1,)
     ids = {} if found.ids is None else {IDS: tuple(open_array(found.ids).shape)}
-    return Scored(output, found.digest, shapes | ids, own)
+    return Scored(output, found.digest[:DIGEST_LENGTH], shapes | ids, own)
 
 
 def _shape(found: Outline, tail: tuple[int, ...]) -> tuple[int, ...]:

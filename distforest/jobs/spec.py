@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Any, Self
 from distforest.errors import InputError
 from distforest.growth.methods import METHODS
 from distforest.jobs.reader import LAZY_KIND, Place, listed, read_json, read_toml, refusal, shown
-from distforest.jobs.spec_models import ADDRESS_KEYS, INPUTS, NONE, SPEC_FORMAT, Fit, Run, Table, fit_table, read
+from distforest.jobs.spec_models import (
+    ADDRESS_KEYS,
+    INPUTS,
+    NONE,
+    SPEC_FORMAT,
+    AskedDecision,
+    Fit,
+    Run,
+    Table,
+    fit_table,
+    read,
+)
 from distforest.sources.factors import ABSOLUTE, COSINE, Graph
 from distforest.sources.job_inputs import GivenKernel, JobInput, Role
 from distforest.sources.kernels import KERNELS
@@ -154,6 +165,7 @@ class Spec:
     input: Input
     params: Params
     run: Run = field(default_factory=Run)
+    decision: AskedDecision | None = field(default=None, kw_only=True)
 
     @property
     def input_addresses(self) -> list[str]:
@@ -231,7 +243,8 @@ class Spec:
         if faults := contradictions(fit, found):
             raise refusal(faults, lines)
         params = dict(fit.params) | ({"feature_weights": "given"} if "feature_weights" in found.addresses else {})
-        return cls(fit.method, fit.seed, fit.output, found, params, fit.run)
+        decision = getattr(fit, "decision", None)
+        return cls(fit.method, fit.seed, fit.output, found, params, fit.run, decision=decision)
 
     def to_dict(self) -> dict[str, object]:
         """Write the whole spec, defaults included, as plain dicts, numbers, strings, booleans and None.
@@ -252,7 +265,8 @@ class Spec:
         compared = [one.to_table() for one in self.input.comparisons]
         inputs = {**self.input.addresses, **relations, **({"comparisons": compared} if compared else {})}
         tables = {"input": inputs, "params": dict(self.params)}
-        return {**head, **tables, "run": dict(self.run)}
+        decision = {} if self.decision is None else {"decision": dict(self.decision)}
+        return {**head, **tables, "run": dict(self.run), **decision}
 
     def to_json(self) -> str:
         """Write the whole spec as canonical JSON: ASCII, sorted keys, no spaces; equal specs, equal texts."""
@@ -303,7 +317,13 @@ def contradictions(fit: Fit, found: Input) -> list[tuple[Place, str]]:
     if "pair_weight" in found.addresses and "pairs" not in found.addresses:
         what = "goes with 'pairs' and 'similar', found neither; pairs that are drawn by labels have no weights"
         faults += [(("input", "pair_weight"), f"{what}, so weigh the points: 'sample_weight'")]
-    inputs = [*found.addresses.values(), *addresses_in([part.to_table() for part in found.relations.values()]).values()]
+    decision = getattr(fit, "decision", None)
+    identities = [decision.identities] if decision and decision.identities else []
+    inputs = [
+        *found.addresses.values(),
+        *identities,
+        *addresses_in([part.to_table() for part in found.relations.values()]).values(),
+    ]
     if spoiled := overlapping_addresses(fit.output, {address: address for address in inputs}):
         what = f"must not be, hold or lie in an input, found {shown(fit.output)} and {listed(spoiled)}"
         faults += [(("output",), what)]
@@ -335,6 +355,8 @@ def inputs_of(spec: Spec) -> list[JobInput]:
             role = Role(name) if name in set(Role) else Role.TRUTH
             is_vector = name in {"labels", "similar"} or role in {Role.SAMPLE_WEIGHT, Role.PAIR_WEIGHT}
             found.append(JobInput(f"input.{name}", address, role, AS_IT_IS, is_vector))
+    if spec.decision and spec.decision.identities:
+        found.append(JobInput("decision.identities", spec.decision.identities, Role.IDENTITIES, AS_IT_IS, True))
     return found + [
         one for name, relation in spec.input.relations.items() for one in inputs_of_relation(name, relation)
     ]

@@ -388,6 +388,19 @@ def _exactly_one(table: T, *names: str) -> T:
     return table
 
 
+class AskedDecision(Table):
+    """What decides whether two points are the same, once the forest is grown."""
+
+    false_positive_rate: Annotated[float, Field(gt=0, lt=1)] = key(
+        "Share of dissimilar pairs of new identities that may be taken for similar."
+    )
+    confidence: Annotated[float, Field(ge=0.5, lt=1)] = key("Probability with which the rate holds.", 0.95)
+    identities: Text | None = key(
+        "Address of the identity of each point, shape (n,); the labels, or what similar pairs connect, unless given.",
+        None,
+    )
+
+
 INPUTS: dict[str, type[Table]] = {
     "smerf": DistanceInput,
     "simforest": SimilarityInput,
@@ -565,11 +578,14 @@ def fit_table(method: str | None) -> type[Fit]:
             "input": (INPUTS[method], ...),
             "params": (params_of(method), Field(default_factory=params_of(method))),
         }
+        if INPUTS[method] is PairInput:
+            fields["decision"] = AskedDecision | None, None
         return create_model(method, __base__=Fit, __doc__=f"A fit by {method}.", **fields)
     inputs: dict[str, Any] = {name: (Any, None) for table in INPUTS.values() for name in table.model_fields}
     params: dict[str, Any] = {name: (Any, None) for known in INPUTS for name in params_of(known).model_fields}
     any_params = create_model("Params", __base__=Params, **params)
     fields = {"method": (Literal[tuple(INPUTS)], ...), "params": (any_params, any_params())}
+    fields["decision"] = AskedDecision | None, None
     return create_model("Fit", __base__=Fit, input=(create_model("Input", __base__=Table, **inputs), ...), **fields)
 
 

@@ -14,7 +14,7 @@ import scipy.sparse
 
 from distforest.errors import InputError
 from distforest.forest import scoring
-from distforest.forest.forest import canonical
+from distforest.forest.forest import DECISION_ARRAYS, canonical
 from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
 from distforest.forest.sealed.artifact import open_forest
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from distforest.evaluation.sides import ScoredSides
     from distforest.forest.forest import Forest
     from distforest.forest.pairs.pair_scores import Points
+    from distforest.forest.sealed.artifact import Manifest
     from distforest.jobs.question import Question
     from distforest.sources.guarded import ZarrArray
     from distforest.sources.schema import Reordering
@@ -53,11 +54,20 @@ BLOCK_OTHERS = 1 << 14
 
 @lru_cache(maxsize=2)
 def opened_forest(address: str, digest: str) -> Forest:
-    """Open a forest, once in a process; ``digest`` is part of the cache key, so a new forest is opened."""
+    """Open a forest, once in a process; ``digest`` is part of the cache key, so a new forest is opened.
+
+    It is that of `digest_with_decisions`, or of the trees alone where no answer follows from decisions.
+    """
     forest = open_forest(address)
-    if forest.digest != digest:
+    if forest.digest != digest[: len(forest.digest)]:
         raise InputError(f"{address} has changed while it was scored; start again")
     return forest
+
+
+def digest_with_decisions(manifest: Manifest) -> str:
+    """The digest of a forest, followed by that of the arrays of its decisions, which the first does not cover."""
+    entries = {name: entry for name, entry in manifest["arrays"].items() if name in DECISION_ARRAYS}
+    return manifest["digest"] + hashlib.sha256(canonical(entries)).hexdigest()
 
 
 def has_further_columns(forest: Forest) -> bool:

@@ -31,6 +31,7 @@ from distforest.growth.problem import Problem
 from distforest.growth.row_room import CategorySizes
 from distforest.growth.standstill import warning_about_roots
 from distforest.jobs.cluster import Cluster, Lost, Threads, Watch, Work
+from distforest.jobs.decisions import DecisionTask, decision_entry, seal_decisions
 from distforest.jobs.evaluated_distances import with_evaluated_distances
 from distforest.jobs.inputs import Inputs, forget_job
 from distforest.jobs.lockstep import evaluations_of, grow_together
@@ -215,8 +216,16 @@ def _fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options:
     receipts, grown = committed.receipts, committed.grown
     warnings = (*_warnings(inputs, receipts, cluster, options), *filter(None, [warning_about_versions(receipts)]))
     merging = Work("merge", options.retries, watch=options.watch, first=True)
+    options, told = replace(options, provenance={**options.provenance, **decision_entry(inputs)}), list[str]()
+
+    def decide(address: str) -> None:
+        if inputs.decision:
+            task = DecisionTask(inputs, address)
+            told.extend(*cluster.each(seal_decisions, [task], Work("decide", options.retries, first=True)))
+
     try:
-        digest = merge(inputs, receipts, _target(inputs, output, folder, shards, options), cluster, merging)
+        target = replace(_target(inputs, output, folder, shards, options), complete=decide)
+        digest = merge(inputs, receipts, target, cluster, merging)
     except DamageError:
         shards.remove()  # it is not known which trees are sound
         raise
@@ -233,7 +242,7 @@ def _fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options:
         committed.projected_bytes,
         sum(receipt.evaluations for receipt in receipts) + inputs.evaluations,
         sum(receipt.closed for receipt in receipts),
-        warnings,
+        (*warnings, *told),
     )
 
 
@@ -469,7 +478,7 @@ def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | N
         if not is_begun(output, FOREST_KIND, mark_of_job(inputs)):
             check_new(output, FOREST_KIND, options.overwrite)
         return None
-    expected = {"fingerprint": inputs.fingerprint, **options.provenance}
+    expected = {"fingerprint": inputs.fingerprint, **options.provenance, **decision_entry(inputs)}
     if all(manifest["provenance"].get(name) == entry for name, entry in expected.items()):
         n_trees = manifest["arrays"]["tree_size"]["shape"][0]
         costs = manifest["provenance"].get("similarity", {})
@@ -479,7 +488,7 @@ def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | N
         return Fitted(output, manifest["digest"], n_trees, 0, 0.0, 0.0, 0, 0, evaluations, closed, warnings)
     n_there, wanted = manifest["meaning"]["params"].get("n_estimators"), inputs.params["n_estimators"]
     same = replace(inputs, params={**inputs.params, "n_estimators": n_there})
-    if manifest["provenance"].get("fingerprint") != same.fingerprint:
+    if manifest["provenance"].get("fingerprint") != same.fingerprint or n_there == wanted:
         n_there = None
     is_smaller = n_there is not None and n_there < wanted
     if options.overwrite or (options.earlier == output and is_smaller):

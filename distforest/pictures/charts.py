@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from distforest.arguments import Floats
     from distforest.evaluation.grids import ScoredGrid
+    from distforest.forest.pairs.decisions import Band
     from distforest.pictures.clusters import Clusters
     from distforest.pictures.importances import Importances
     from distforest.pictures.trees import DrawnTree
@@ -145,9 +146,15 @@ def draw_counts(axes: Axes, columns: Sequence[tuple[str, int]], x_name: str, y_n
 
 
 def draw_roc(
-    axes: Axes, curves: Sequence[ROC], points: Sequence[OperatingPoint], log: bool, title: str, name: str
+    axes: Axes,
+    curves: Sequence[ROC],
+    points: Sequence[OperatingPoint],
+    log: bool,
+    title: str,
+    name: str,
+    band: Band | None = None,
 ) -> None:
-    """Draw ROC curves of trees, their mean, chance and operating points; a curve by itself is called by its name."""
+    """Draw ROC curves of trees, their mean, chance, operating points and a band; a curve by itself has its name."""
     mean = ROC.mean(curves)
     places = np.array([0.0, 1.0])
     if log:
@@ -158,6 +165,9 @@ def draw_roc(
         for number, curve in enumerate(curves[:MOST_CURVES]):
             label = f"{min(len(curves), MOST_CURVES)} trees" if number == 0 else "_"
             axes.plot(*_knots(curve, places), color=BLUE, alpha=0.35, linewidth=0.7, label=label)
+    if band is not None:
+        label = f"{band.auc_low:.3f} to {band.auc_high:.3f}"
+        axes.fill_between(band.fpr, band.low, band.high, color=BLUE, alpha=0.2, linewidth=0, label=f"area {label}")
     area = f"{'their mean' if len(curves) > 1 else name}: area {mean.auc:.3f}"
     axes.plot(*_knots(mean, places), color=BLUE, linewidth=2.5, label=area)
     axes.plot(places, places, color=ORANGE, linestyle="--", linewidth=1, label="chance")

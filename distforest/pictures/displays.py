@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from distforest.arguments import Floats
+    from distforest.forest.pairs.decisions import Band, Calibration
     from distforest.pictures.clusters import Clusters
     from distforest.pictures.importances import Importances
     from distforest.pictures.trees import DrawnTree
@@ -233,6 +234,8 @@ class ROCDisplay(Display):
         Title of the picture.
     name : str
         What a curve by itself is called.
+    band : Band or None
+        The band of the curves in resamples of identities, as `Calibration.roc_band` returns it.
 
     Raises
     ------
@@ -253,6 +256,7 @@ class ROCDisplay(Display):
     log: bool = False
     title: str = "ROC"
     name: str = "one tree"
+    band: Band | None = None
     chart = staticmethod(charts.draw_roc)
 
     def __post_init__(self) -> None:
@@ -286,6 +290,16 @@ class ROCDisplay(Display):
         mean = own.roc_
         points = [OperatingPoint(rate, mean.tpr_at(rate)) for rate in at]
         return cls(own.tree_rocs_, points, log=log, title="ROC of the training pairs").plot(ax)
+
+    @classmethod
+    def from_calibration(
+        cls, calibration: Calibration, threshold: float | None = None, *, log: bool = False, ax: Axes | None = None
+    ) -> Self:
+        """Draw the curve of the pairs of a calibration, such as ``calibration_``, with its band and a threshold."""
+        points = [] if threshold is None else [OperatingPoint(*calibration.rates_at(threshold), threshold)]
+        band = calibration.roc_band()
+        curve = ROC(band.fpr, band.tpr)
+        return cls([curve], points, log=log, title="ROC of the calibration", name="distance", band=band).plot(ax)
 
     @classmethod
     def from_predictions(

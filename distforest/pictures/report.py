@@ -20,6 +20,7 @@ from distforest.estimators.loading import load
 from distforest.estimators.smerf import SMERF
 from distforest.estimators.tree_rank import TreeRank
 from distforest.evaluation.grids import ScoredGrid
+from distforest.evaluation.roc import ROC, OperatingPoint
 from distforest.forest import scoring
 from distforest.forest.estimates import Estimates
 from distforest.forest.merged_trees import merged_in_words
@@ -140,6 +141,7 @@ def report_page(
         _run(forest, run),
         *errors,
         *_curve(estimator, known),
+        *_decisions(forest),
         _importances(estimator),
         *_shapes(forest),
         _proximity(estimator),
@@ -313,6 +315,33 @@ def _curve(estimator: Any, truth: Truth | None) -> list[ReportSection]:
     )
     chart = _chart(title, "draw_roc", [curve], (), False, "", "pairs")
     return [ReportSection(title, (f"Area {curve.auc:.4f}; {how}.",), chart=chart, table=table)]
+
+
+def _decisions(forest: Forest) -> list[ReportSection]:
+    """The ROC curve of the calibration with its band, and the threshold; none where the forest has neither."""
+    title, calibration, limit = "Decisions", forest.calibration, forest.decision_threshold
+    facts = [] if limit is None else [("Threshold", f"a distance of up to {limit[0]:.4g} is called similar")]
+    if calibration is None:
+        return [ReportSection(title, (), facts)] if facts else []
+    band, similar = calibration.roc_band(), calibration.similar
+    n_identities = len(np.unique(calibration.identities))
+    points = []
+    if limit is not None:
+        points.append(OperatingPoint(*calibration.rates_at(limit[0]), float(limit[0])))
+        facts.append(("At the threshold", f"{100 * points[0].tpr:.3g}% found, {100 * points[0].fpr:.3g}% false"))
+    for name, value in _entries(forest, "decision").items():
+        facts += [(_capitalized(name.replace("_", " ")), f"{value:g}")] if isinstance(value, float) else []
+    facts.append(("Calibrated by", f"{len(similar):,} pairs of {n_identities:,} identities, {similar.sum():,} similar"))
+    middle = -calibration.logistic[1] / (calibration.logistic[0] or -1.0)
+    facts.append(("Probability", f"1/2 at a distance of {middle:.4g}"))
+    rows = zip(RATES, *(np.interp(RATES, band.fpr, own) for own in (band.tpr, band.low, band.high)), strict=True)
+    cells = [(f"{100 * at:g}%", *(f"{100 * rate:.1f}%" for rate in rates)) for at, *rates in rows]
+    table = ReportTable(("false positive rate", "true positive rate", "lowest", "highest in 95 % of resamples"), cells)
+    sentences = (
+        f"Area {band.auc:.4f}, {band.auc_low:.4f} to {band.auc_high:.4f} in 95 % of resamples of the identities."
+    )
+    chart = _chart(title, "draw_roc", [ROC(band.fpr, band.tpr)], points, False, "", "pairs", band)
+    return [ReportSection(title, (sentences,), facts, chart, table)]
 
 
 # --- what it has learned ----------------------------------------------------------------------------------

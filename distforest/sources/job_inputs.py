@@ -23,6 +23,7 @@ class Role(StrEnum):
     FEATURE_WEIGHTS = "feature_weights"
     SAMPLE_WEIGHT = "sample_weight"
     PAIR_WEIGHT = "pair_weight"
+    IDENTITIES = "identities"
 
 
 class GivenKernel(NamedTuple):

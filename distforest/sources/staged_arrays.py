@@ -14,7 +14,7 @@ from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import CHUNK_BYTES, open_array, row_blocks, rows_of, write_array
 from distforest.sources.binned import quantile_rows
-from distforest.sources.factors import Labels, ObservedDistances, names_of_classes
+from distforest.sources.factors import Labels, ObservedDistances, encoded, names_of_classes
 from distforest.sources.files.ids import warning_about_named_order, warning_about_pair_order, warning_about_square_order
 from distforest.sources.graph_distances import read_graph
 from distforest.sources.job_inputs import GivenKernel, JobInput, Role
@@ -134,7 +134,7 @@ class StagedArrays(NamedTuple):
     """The inputs of a job, staged; ``measures`` says by which similarities the rows of the matrix are read, if by any.
 
     ``sample_weight`` and ``pair_weight`` hold the weights of rows and of pairs as the user states them, ``objects``
-    those of functions by position in the spec.
+    those of functions by position in the spec, ``identities`` the number of the identity of each point.
     """
 
     truth: StagedTruth
@@ -145,6 +145,7 @@ class StagedArrays(NamedTuple):
     feature_weights: Staged | None = None
     sample_weight: Floats | None = None
     pair_weight: Floats | None = None
+    identities: Staged | None = None
 
 
 def stage_arrays(wanted: Sequence[JobInput], kind: TruthKind, place: StagingPlace) -> StagedArrays:
@@ -183,6 +184,7 @@ def stage_arrays(wanted: Sequence[JobInput], kind: TruthKind, place: StagingPlac
     return StagedArrays(
         *(truth, matrix, objects, tuple(measures), pairs),
         *(_stage_feature_weights(by_role, shape[-1], place), weights, pair_weight),
+        _stage_identities(by_role, shape[0], place),
     )
 
 
@@ -362,6 +364,17 @@ def _stage_feature_weights(wanted: ByRole, n_features: int, place: StagingPlace)
     array = open_array(address)
     check_feature_weights(address, tuple(array.shape), str(array.dtype), n_features)
     return place.array("feature_weights", np.asarray(array[...], np.float64))
+
+
+def _stage_identities(wanted: ByRole, n_points: int, place: StagingPlace) -> Staged | None:
+    if Role.IDENTITIES not in wanted:
+        return None
+    one = wanted[Role.IDENTITIES]
+    with naming(one.place, one.address):
+        codes, _ = encoded(np.asarray(open_array(one.address)[...]))
+        if len(codes) != n_points:
+            raise InputError(f"an identity of each of {counted(n_points, 'point')} was expected, found {len(codes):,}")
+    return place.array("identities", codes)
 
 
 def _stage_pairs(wanted: ByRole, n_points: int, truth: StagedTruth, place: StagingPlace) -> Staged | None:

@@ -20,6 +20,7 @@ from sklearn.metrics import (
 
 from distforest.errors import DistforestWarning, InputError
 from distforest.evaluation.predictions import PredictionScores, score_predictions
+from distforest.forest.pairs.decisions import Calibration
 from distforest.sources.arrays import write_array
 from distforest.sources.files.ingest import ingest
 from distforest.sources.files.text_options import TextOptions
@@ -239,6 +240,29 @@ def test_pairs_have_a_threshold_for_each_false_positive_rate(home: Path) -> None
         assert (called[~similar].mean(), called[similar].mean()) == pytest.approx((point["fpr"], point["tpr"]))
         assert point["fpr"] <= rate < point["fpr"] + 1.5 / (~similar).sum()
     assert run(*asked)[1].count("threshold  ") == 2
+    assert all("cannot be shown" in held for held in answer["held"])  # of three kinds of trees
+
+
+def test_pairs_have_a_threshold_that_holds_among_new_identities(home: Path) -> None:
+    del home
+    kinds = np.repeat(np.arange(10, 50), 2)  # in one order as numbers and as texts
+    places = (
+        np.random.default_rng(0).normal(size=(40, 3))[kinds - 10] + np.random.default_rng(1).normal(size=(80, 3)) / 5
+    )
+    left, right = np.triu_indices(80, 1)
+    distance, similar = np.linalg.norm(places[left] - places[right], axis=1), kinds[left] == kinds[right]
+    pd.DataFrame({"left_row": left, "right_row": right, "distance": distance}).to_csv("pairs.csv", index=False)
+    pd.DataFrame({"kind": kinds}).to_csv("kinds.csv", index=False)
+    expected = Calibration(distance, similar, kinds[np.stack([left, right], axis=1)].astype(np.int32))
+    asked = ("evaluate", "pairs.csv", "kinds.csv", "--label", "kind", "--fpr", "0.1")
+    answer, text = json.loads(run(*asked, "--json")[1]), run(*asked)[1]
+    assert answer["held"][0]["threshold"] == pytest.approx(expected.threshold(0.1))
+    assert answer["band"]["auc_low"] == pytest.approx(expected.roc_band().auc_low)
+    assert expected.decision(0.1).told() in " ".join(text.split())
+
+
+def test_rates_are_for_distances_of_pairs(home: Path) -> None:
+    del home
     with pytest.raises(InputError, match=naming("`fpr`", "`label`", 0.05)):
         score_predictions("p.csv", None, label="kind", fpr=[0.05])
 

@@ -34,7 +34,7 @@ def test_what_an_answer_does_not_take_is_reported_with_those_that_do() -> None:
     assert set(given) == OPTIONS
     told = {
         "reference": "'distance' or 'proximity'",
-        "pairs": "'pairs' or 'standard_error'",
+        "pairs": "'pairs' or 'standard_error' or 'decision' or 'probability'",
         "n_neighbors": "'neighbors' or 'graph'",
         "without_self": "'neighbors' or 'graph'",
         "training_ids": "'neighbors'",

@@ -15,7 +15,7 @@ from distforest.jobs.any_spec import kind_of_job, spec_from_dict
 from distforest.jobs.reader import read_toml
 from distforest.jobs.score_spec import ScoreInput, ScoreParams, ScoreSpec
 from distforest.jobs.spec import Spec
-from distforest.jobs.spec_models import INPUTS, Run
+from distforest.jobs.spec_models import INPUTS, AskedDecision, Run
 
 TEXT = (Path(__file__).parents[2] / "docs" / "spec.md").read_text()
 
@@ -62,6 +62,11 @@ def test_keys_of_run() -> None:
     head, *rows = next(table for table in tables() if table[0][0] == "key" and "`workers`" in str(table))
     assert head[:2] == ["key", "default"]
     assert {row[0].strip("`") for row in rows} == set(Run.model_fields)
+
+
+def test_keys_of_decision() -> None:
+    _, *rows = next(table for table in tables() if "`false_positive_rate`" in str(table))
+    assert [row[0].strip("`") for row in rows] == list(AskedDecision.model_fields)
 
 
 def test_the_methods() -> None:

@@ -177,6 +177,19 @@ def test_curves_of_pairs_are_judged_by_labels(forests, wines):
 
 
 @pytest.mark.slow
+def test_the_curve_of_a_calibration_has_its_band_and_the_threshold(forests, wines):
+    X, y = wines
+    own = forests["votes"].calibrate(X, y, identities=np.arange(len(y))).calibration_
+    display, band = displays.ROCDisplay.from_calibration(own, 0.5), own.roc_band()
+    [filled] = display.ax_.collections
+    drawn = filled.get_paths()[0].vertices
+    assert set(map(tuple, np.stack([band.fpr, band.low], axis=1))) <= set(map(tuple, drawn))
+    assert (display.points[0].fpr, display.points[0].tpr) == own.rates_at(0.5)
+    assert display.curves[0].auc == pytest.approx(band.auc)
+    assert overlapping(display.figure_) == []
+
+
+@pytest.mark.slow
 def test_distances_and_maps_are_those_of_the_forest(forests, wines, tmp_path):
     X, y = wines
     words = np.array(["fern", "moss", "tree"])[y]

@@ -28,7 +28,7 @@ from distforest.errors import InputError
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.pictures.report import report_page
 from distforest.service.registry import Registry
-from distforest.sources.arrays import write_array
+from distforest.sources.arrays import open_array, write_array
 from tests.messages import naming
 from tests.service.command_line import run
 from tests.service.fake_service import JOB, SUCCEEDED
@@ -75,6 +75,22 @@ def is_offline(page, folder):
     folder.mkdir()
     (folder / "page.html").write_text(page)
     return subprocess.run([sys.executable, OFFLINE, folder], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.slow
+def test_a_report_has_the_decisions_of_a_calibrated_forest(home, tmp_path):
+    X, own = np.asarray(open_array(f"{home}/in.zarr/X")[...]), load(f"{home}/rfd.zarr")
+    own.calibrate(X, np.arange(len(X)) // 2).set_threshold(0.25).save(tmp_path / "own.zarr")
+    assert run("report", tmp_path / "own.zarr", tmp_path / "a.html")[0] == 0
+    page, (fpr, tpr) = (tmp_path / "a.html").read_text(), own.calibration_.rates_at(0.25)
+    assert "Decisions" in headings(page)
+    assert f"{100 * tpr:.3g}% found, {100 * fpr:.3g}% false" in page
+    assert f"Area {own.calibration_.roc_band().auc:.4f}" in page
+    own.threshold_ = 0.5
+    del own.calibration_
+    own.save(tmp_path / "alone.zarr")
+    assert run("report", tmp_path / "alone.zarr", tmp_path / "b.html")[0] == 0
+    assert "a distance of up to 0.5 is called similar" in (tmp_path / "b.html").read_text()
 
 
 @pytest.mark.slow

@@ -189,8 +189,11 @@ def read_by(forest: Forest, pairs: PairsOfPoints) -> tuple[Forest, PairsOfPoints
     return replace(forest, table=table, leaf_table=replace(node_scores(forest), table=table)), some
 
 
-def out_of_bag(forest: Forest, pairs: PairsOfPoints) -> tuple[Floats, Ints]:
+def out_of_bag(forest: Forest, pairs: PairsOfPoints, identities: Int32s | None = None) -> tuple[Floats, Ints]:
     """The answer for each pair of training points by the trees that drew neither of its points.
+
+    With the ``identities`` of the training points, shape (n_points,), those trees that drew no point of either
+    identity.
 
     Returns
     -------
@@ -204,6 +207,8 @@ def out_of_bag(forest: Forest, pairs: PairsOfPoints) -> tuple[Floats, Ints]:
     parts, wholes, count = np.zeros(n), np.zeros(n), np.zeros(n, np.int64)
     for tree in range(forest.n_trees):
         unseen = forest.in_bag[tree] == 0
+        if identities is not None:
+            unseen = (np.bincount(identities, ~unseen) == 0)[identities]
         out = np.flatnonzero(unseen[pairs.left] & unseen[pairs.right])
         ends = walked(table.walks, tree, pairs.of_pairs(pairs.left[out], pairs.right[out]))
         parts[out] += table.parts[ends]

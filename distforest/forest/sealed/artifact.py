@@ -119,8 +119,10 @@ _DTYPES = {
     ),
     **dict.fromkeys(("feature_weights", "dependence", "targets", TAUGHT_TARGETS), "float64"),
     **dict.fromkeys(("distances", "objects", LINK_DISTANCES, COSTS), "float32"),
+    **dict.fromkeys(("calibration_distances", "decision_threshold"), "float64"),
+    "calibration_identities": "int32",
     "in_bag": "uint8",
-    "missing_right": "bool",
+    **dict.fromkeys(("missing_right", "calibration_similar"), "bool"),
 }
 
 
@@ -185,7 +187,7 @@ def _save_in_folder(forest: Forest, address: str) -> str:
     building, entries = Building.from_output(address, FOREST_KIND, SAVED), {}
     building.begin()
     try:
-        for name, array in forest.arrays().items():
+        for name, array in forest.sealed_arrays().items():
             digests = write_rows(prepare(building.address, name, array.shape, array.dtype), 0, array)
             entries[name] = array_entry(array.shape, array.dtype, digests)
         digest = seal(building.address, forest.meaning, entries, forest.provenance)
@@ -226,7 +228,7 @@ def _save_in_one_file(forest: Forest, address: str) -> str:
 
 def _write_archive(forest: Forest, address: str) -> str:
     """Write the archive of a forest, array by array, the manifest last; returns the digest."""
-    entries, arrays = {}, forest.arrays()
+    entries, arrays = {}, forest.sealed_arrays()
     with whole_archive(address, sum(array.nbytes for array in arrays.values())) as archive:
         archive.add(GROUP, OWN_METADATA)
         for name, array in arrays.items():
@@ -261,6 +263,17 @@ def seal(address: str, meaning: Meaning, entries: Mapping[str, object], provenan
     put_file(f"{address}/{GROUP}", OWN_METADATA)
     put_file(f"{address}/{MANIFEST}", manifest)
     return digest
+
+
+def seal_decision(address: str, forest: Forest) -> None:
+    """Add the calibration and the threshold of a forest to the same forest where it is sealed, which has none yet."""
+    manifest = read_manifest(address)
+    entries = dict(manifest["arrays"])
+    for name, array in forest.sealed_arrays().items():
+        if name not in entries:
+            digests = write_rows(prepare(address, name, array.shape, array.dtype), 0, array)
+            entries[name] = array_entry(array.shape, array.dtype, digests)
+    put_file(f"{address}/{MANIFEST}", _manifest(forest.meaning, entries, manifest["provenance"])[1])
 
 
 def _manifest(meaning: Meaning, entries: Mapping[str, object], provenance: Mapping[str, object]) -> tuple[str, bytes]:
@@ -534,8 +547,9 @@ def open_forest(address: str) -> Forest:
     if digest_of(meaning, manifest["arrays"]) != manifest["digest"]:
         raise ArtifactError(f"{MANIFEST}: its digest does not match its content")
     forest = Forest.from_arrays(meaning, arrays, manifest["provenance"])
-    if set(forest.arrays()) != set(arrays):
-        raise ArtifactError(f"{MANIFEST}: a forest of this kind has no {sorted(set(arrays) - set(forest.arrays()))}")
+    if set(forest.sealed_arrays()) != set(arrays):
+        unknown = sorted(set(arrays) - set(forest.sealed_arrays()))
+        raise ArtifactError(f"{MANIFEST}: a forest of this kind has no {unknown}")
     over_pairs = isinstance(meaning.rows, PairColumns)
     if (meaning.classes is not None) != ("class_counts" in arrays) and not over_pairs:
         raise ArtifactError(f"{MANIFEST}: classes go with class_counts, found {meaning.classes!r}")
