@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from distforest.checks.table import check
     from distforest.estimators.loading import load, merge
     from distforest.estimators.outliers import SimForestOutlier
+    from distforest.estimators.pair_shapes import number_pairs, pairs_of_array, pairs_of_triplets, stack_tables
     from distforest.estimators.rfd import RFD
     from distforest.estimators.simforest import SimForestClassifier, SimForestRegressor
     from distforest.estimators.smerf import SMERF
@@ -44,9 +45,13 @@ __all__ = [
     "check",
     "load",
     "merge",
+    "number_pairs",
+    "pairs_of_array",
+    "pairs_of_triplets",
     "pairwise",
     "principal_coordinates",
     "read_ids",
+    "stack_tables",
     "submit",
     "tune",
 ]
@@ -55,6 +60,9 @@ _HOME = {
     "Comparison": "distforest.sources.comparisons",
     "check": "distforest.checks.table",
     **dict.fromkeys(("load", "merge"), "distforest.estimators.loading"),
+    **dict.fromkeys(
+        ("number_pairs", "pairs_of_array", "pairs_of_triplets", "stack_tables"), "distforest.estimators.pair_shapes"
+    ),
     "principal_coordinates": "distforest.pictures.clusters",
     "read_ids": "distforest.sources.files.ids",
     "RFD": "distforest.estimators.rfd",
