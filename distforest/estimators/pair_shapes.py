@@ -104,7 +104,8 @@ def stack_tables(left: Any, right: Any, pairs: ArrayLike) -> tuple[Any, Ints]:
             found = f"found {numbers[outside, side][0]} in pair {int(outside.argmax())}"
             raise InputError(f"pairs: row numbers of {word} in 0..{n_rows - 1} were expected, {found}")
     if is_data_frame(left) and is_data_frame(right):
-        one, other = nw.from_native(left, eager_only=True), nw.from_native(right, eager_only=True)
+        one: Any = nw.from_native(left, eager_only=True)
+        other: Any = nw.from_native(right, eager_only=True)
         if one.columns != other.columns:
             raise InputError(f"two tables with the same columns were expected, found {one.columns} and {other.columns}")
         X = nw.concat([one, other], how="vertical").to_native()
@@ -114,7 +115,7 @@ def stack_tables(left: Any, right: Any, pairs: ArrayLike) -> tuple[Any, Ints]:
     else:
         stack = scipy.sparse.vstack if scipy.sparse.issparse(left) else np.concatenate
         X = stack([left, right])
-    return X, numbers.astype(np.int64) + [0, shapes[0][0]]
+    return X, numbers.astype(np.int64) + np.array([0, shapes[0][0]])
 
 
 def pairs_of_array(array: ArrayLike) -> tuple[NDArray[Any], Ints]:
@@ -151,7 +152,7 @@ def pairs_of_array(array: ArrayLike) -> tuple[NDArray[Any], Ints]:
 
 
 def pairs_of_triplets(triplets: ArrayLike) -> tuple[Ints, NDArray[np.bool_]]:
-    """Turn triplets, in which a is nearer to b than to c, into the similar pairs (a, b) and the dissimilar pairs (a, c).
+    """Turn triplets, in which a is nearer to b than to c, into similar pairs (a, b) and dissimilar pairs (a, c).
 
     An answer "c is the odd one out of a, b and c" is two triplets: (a, b, c) and (b, a, c).
 

@@ -38,7 +38,7 @@ def test_names_of_two_tables_and_frames_with_an_index() -> None:
     X, pairs = stack_tables(left, right, numbers)
     np.testing.assert_array_equal(X.to_numpy()[pairs[:, 1]], RIGHT[PAIRS[:, 1]])
     forest = RFD(3, random_state=0).fit_pairs(X, pairs, SIMILAR)
-    plain = RFD(3, random_state=0).fit_pairs(np.vstack([LEFT, RIGHT]), PAIRS + [0, 12], SIMILAR)
+    plain = RFD(3, random_state=0).fit_pairs(np.vstack([LEFT, RIGHT]), PAIRS + np.array([0, 12]), SIMILAR)
     assert forest.digest_ == plain.digest_
 
 
