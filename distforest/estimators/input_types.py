@@ -1,4 +1,4 @@
-"""The types of the arguments that users pass to estimators, so that a signature says what is accepted."""
+"""Types of the arguments that users pass to estimators, so that a signature shows what is accepted."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Address = str | os.PathLike[str]
 
 
 class ZarrLike(Protocol):
-    """An array on disk that is read block by block: a Zarr array, or one with the same attributes."""
+    """Array on disk that is read block by block: a Zarr array, or one with the same attributes."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Rows and columns."""
+        """Numbers of rows and columns."""
 
     @property
     def chunks(self) -> tuple[int, ...]:
@@ -36,11 +36,11 @@ class ZarrLike(Protocol):
 
 
 class DataFrameLike(Protocol):
-    """A data frame of any library: pandas, Polars, Arrow."""
+    """Data frame of any library: pandas, Polars, Arrow."""
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Numbers of rows and columns."""
 
     @property
     def columns(self) -> object:
