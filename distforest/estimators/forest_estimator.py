@@ -1,4 +1,4 @@
-"""The base of all estimators: their parameters, how they grow a forest, and how they seal it."""
+"""Base of all estimators: their parameters, how they grow a forest, and how they seal it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ WORKED_OUT = ("oob_decision_function", "oob_prediction")
 
 
 class ForestEstimator(ReadsRows):
-    """The base of all estimators."""
+    """Base class of all estimators."""
 
     _method: ClassVar[Method]
     _parameters: ClassVar[tuple[Parameter, ...]] = ()

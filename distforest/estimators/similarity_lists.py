@@ -1,4 +1,4 @@
-"""The parameter ``similarity``, which may be a list: several similarities of the same objects."""
+"""Parameter ``similarity``, which may be a list: several similarities of the same objects."""
 
 from __future__ import annotations
 
