@@ -99,7 +99,7 @@ ESTIMATED = tuple(field.name for field in fields(Estimates))
 
 
 WORKED_OUT = ("oob_decision_function", "oob_prediction")
-"""Names of the estimates that follow from the forest alone; they are computed when they are first read."""
+"""Names of the estimates that follow from the forest; they are computed when they are first read."""
 
 
 class ForestEstimator(ReadsRows):
@@ -260,7 +260,7 @@ class ForestEstimator(ReadsRows):
         weights: Floats | None = None,
         sample_weight: Floats | None = None,
     ) -> None:
-        """Grow the forest from a matrix and its truth, or without a truth from the matrix alone.
+        """Grow the forest from a matrix and a ground truth, or only from a matrix.
 
         ``weights`` are those of features, ``sample_weight`` those of rows, from `_read_weights`.
         """
@@ -312,8 +312,8 @@ class ForestEstimator(ReadsRows):
     def _grow_from(self, data: Data, params: dict[str, Value], seed: int) -> None:
         """Grow the forest, here or on the cluster; warns if it has learned nothing.
 
-        The digest of the data is worked out beside the growth, which waits for it only if trees are to be added: what
-        is compared are the data as they were read for this fit, also if their owner changes them later.
+        The digest of the data is computed while trees grow, or before if trees are added to an earlier forest, whose
+        data must be the same. It is that of the data as this fit has read them, even if the caller changes them later.
         """
         truth = (data.truth.kind, data.truth.values, None if self._are_labels_stated else data.truth.classes)
         weights = data.sample_weights if data.pairs is None else data.pair_weights

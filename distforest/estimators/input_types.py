@@ -69,13 +69,13 @@ PointsLike = FeaturesLike | SparseLike
 """Points in the form in which a forest over pairs takes them: features, which may be sparse."""
 
 RowsLike = FeaturesLike | SparseLike | ObjectsLike
-"""Rows in the form in which `fit` takes them: features or similarities, which may be sparse; or the objects."""
+"""Rows in the form that `fit` accepts: features or similarities, which may be sparse; or the objects."""
 
 TruthLike = Labels | Targets | Embedding | Distances | ObservedDistances | Graph | VectorLike | DataFrameLike
-"""What SMERF learns: one of the named truths, a vector of labels or targets, or a distance matrix, shape (n, n)."""
+"""What SMERF learns: a ground truth object, a vector of labels or targets, or a distance matrix, shape (n, n)."""
 
 TaughtLike = TruthLike | Lazy
-"""The same, or a function of distances that are asked for."""
+"""The same, or a function that evaluates distances when needed."""
 
 FeatureWeightsLike = Literal["dependence"] | ArrayLike | None
 """A weight >= 0 for each feature, shape (n_features,); ``"dependence"`` to screen the features; None for equal ones."""

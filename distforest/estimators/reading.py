@@ -171,7 +171,7 @@ class ReadsRows(BaseEstimator):  # type: ignore[misc]
         return matrix
 
     def _numeric_rows(self, rows: RowsLike, reset: bool) -> Matrix | scipy.sparse.spmatrix:
-        """Check rows in memory that hold only numbers, as scikit-learn checks them."""
+        """Check rows of numbers in memory as scikit-learn checks them."""
         is_accepted = self._zero_is_absent or self.__sklearn_tags__().input_tags.sparse
         accept_sparse = "csr" if is_accepted else False
         checked = validate_data(self, rows, reset=reset, accept_sparse=accept_sparse, ensure_all_finite=False)

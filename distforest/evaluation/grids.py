@@ -35,13 +35,13 @@ AREAS = SCORINGS[2:]
 """Scores that are defined for distances of two values."""
 
 MOST_SCORED_ROWS = 2048
-"""Of more rows, this many are drawn at random, always the same, and all their pairs are scored."""
+"""If there are more rows, a fixed random sample of this size is drawn, and all its pairs are scored."""
 
 EQUAL = 1e-12
-"""Scores that differ by less, relative to the best, are the same."""
+"""Scores that differ by less than this, relative to the best, are equal."""
 
 DIAGONAL = "diagonal"
-"""The name in a grid of a graph's distance of a node to itself."""
+"""The name in a grid of the distance of a node of a graph to itself."""
 
 TUNING = "tuning"
 """The key of a grid in the provenance of a forest that was chosen from it."""

@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     _Pair = tuple[str, ...]
 
 ANSWER_OF_ARRAY = {"prediction": "predict", "proba": "proba"}
-"""The answer that a group holds, by the name of its array."""
+"""The answer that a group contains, by the name of its array."""
 
 LEVEL = 0.95
-"""The share of resamples whose values lie in an interval."""
+"""The share of resamples in an interval."""
 
 PREDICTION, PROBA = "prediction", "proba_"
-"""The column of predictions in a table of answers, and how those of class shares begin."""
+"""The column of predictions in a table of answers, and the prefix of columns of class shares."""
 
 PAIR_LEFT, PAIR_RIGHT, PAIR_DISTANCE, NUMBERED = "left_", "right_", "distance", "row"
 """How the columns of pairs begin, which end with what names the rows, or with ``"row"`` for their numbers."""
@@ -509,7 +509,7 @@ def _of_labels(answers: _Answers, true: Sequence[str], place: str) -> tuple[Meas
 def _of_pairs(answers: _Answers, known: _Known, fpr: Sequence[float]) -> _Compared:
     """Compute the ROC AUC of distances of pairs by the labels of their points, without pairs of equal points.
 
-    Where the distance of each pair is known, it is compared with that, as in `_of_measured`.
+    If the distances of pairs are known, they are compared with these, as in `_of_measured`.
     """
     assert answers.pairs is not None  # noqa: S101  (the caller has looked)
     if known.is_target:

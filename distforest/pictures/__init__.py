@@ -1,6 +1,6 @@
 """Displays of distances, forests and rankings, as in scikit-learn: ``...Display.from_estimator(forest, X)``.
 
-They need matplotlib (``pip install 'distforest[plot]'``), which is imported when the first of them is asked for.
+They need matplotlib (``pip install 'distforest[plot]'``), which is imported when a display is first used.
 """
 
 from __future__ import annotations

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from distforest.pictures.clusters import Clusters, PrincipalCoordinates
 
 MOST_CLUSTERED = 500
-"""Training rows whose proximities a picture of a sealed forest shows: all, or so many drawn at random."""
+"""Maximum number of training rows in a picture of proximities; of more rows, a random sample is drawn."""
 
 MOST_CLUSTERED_ALL = 5_000
-"""The most training rows whose matrix of distances is taken: 200 MB, and about five of them are held at once."""
+"""Maximum number of training rows for a matrix of distances: 200 MB, about five of which are in memory at once."""
 
 
 def check_forest(forest: Any) -> Any:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from distforest.sources.source import Ints
 
 MOST_CLUSTERS = 10
-"""Largest number of clusters that is chosen by itself."""
+"""Maximum number of clusters that is chosen automatically."""
 
 MOST_SERIATED = 1000
-"""Largest number of rows whose order is the best of all that the clusters allow; it takes seconds for more."""
+"""Maximum number of rows for which the optimal order within the clusters is computed; it takes seconds for more."""
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class Display:
 
     chart: ClassVar[Callable[..., None]]
     size: tuple[float, float] = (7.0, 4.0)
-    """Width and height in inches of a figure of its own."""
+    """Width and height in inches of a new figure."""
 
     ax_: Axes
     figure_: FigureBase
@@ -474,7 +474,7 @@ def _one_row(name: str, row: Any) -> Any:
 def _coded(y: Any, n_rows: int, may_be_amounts: bool = False) -> tuple[np.ndarray, list[str]]:
     """Return labels as codes, and their names, which `ingest` stores at an address; raises InputError.
 
-    Amounts, if they may be some, stay as they are, without names: fractional numbers, and targets that say so.
+    With ``may_be_amounts``, fractional numbers and stored targets are quantities, which are returned without names.
     """
     opened = opened_array(y)
     names, values = names_of_classes(opened), np.asarray(None if opened is None else in_memory(opened))

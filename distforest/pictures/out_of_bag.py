@@ -1,7 +1,7 @@
 """Out-of-bag error of a forest as trees are added.
 
-A forest does not hold its ground truth, so this is given again. The error after t trees is that of the first t trees: a
-row, or a pair of rows, is scored by those of them that did not draw it.
+A forest does not contain its ground truth, so the caller passes it again. The error after t trees is that of the
+first t trees: each row, or pair of rows, is scored by those of them that did not draw it.
 """
 
 from __future__ import annotations

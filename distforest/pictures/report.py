@@ -1,6 +1,6 @@
 """Report on a sealed forest: one HTML page without external resources.
 
-It says what the forest itself says; what a forest does not hold, its ground truth, may be given again.
+It shows the contents of the forest. A forest does not contain its ground truth, which the caller may pass again.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ TAUGHT = {
     TruthKind.DIRECTIONS: ("Z", "an embedding", "Embedding(Z, metric='cosine')"),
     TruthKind.DISTANCES: ("Z", "distances, or the Graph from which they follow", "Distances(Z)"),
 }
-"""The name of each kind of truth in these lines, what it is, and how SMERF's `fit` takes it."""
+"""For each kind of ground truth: its name in these lines, a description, and the argument of SMERF's `fit`."""
 
 IN_WORDS = {TruthKind.LINKS: "which pairs belong together", TruthKind.NOTHING: "nothing"}
-"""Kinds of ground truth whose names do not tell everybody what they are."""
+"""Descriptions of kinds of ground truth whose names do not explain them."""
 
 
 @dataclass(frozen=True)
