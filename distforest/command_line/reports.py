@@ -163,10 +163,8 @@ def ingested(target: str, written: Mapping[str, Ingested], attributes: Mapping[s
     lines = [("target", target)]
     columns = [column for array in written.values() for column in array.columns]
     for array in written.values():
-        attributes = {
-            name: value for name, value in array.attributes.items() if name not in (DTYPES, ENCODINGS, NAMED_ROWS)
-        }
-        of_array = "".join(f", {name} {_in_short(value)}" for name, value in attributes.items())
+        brief = {name: value for name, value in array.attributes.items() if name not in (DTYPES, ENCODINGS, NAMED_ROWS)}
+        of_array = "".join(f", {name} {_in_short(value)}" for name, value in brief.items())
         of_array = ", no feature_names" if array.name == "X" and not of_array else of_array
         lines.append(("array", f"{array.name} {array.dtype} {_in_shape(array.shape)}{of_array}"))
     lines += [("attribute", f"{name} {_in_short(value)}") for name, value in attributes.items() if name != NAMED_ROWS]

@@ -1,1 +1,1 @@
-"""The estimators of scikit-learn's kind: they check and convert inputs, grow forests, and return their answers."""
+"""Estimators with the interface of scikit-learn: they check and convert inputs, grow forests, and return answers."""

@@ -24,9 +24,9 @@ Answering = TypeVar("Answering", bound=Callable[..., Any])
 
 
 def by_blocks(method: Answering) -> Answering:
-    """Let a method of an estimator, whose first argument is the rows ``X``, take a Dask array as well.
+    """Decorate a method of an estimator, whose first argument is the rows ``X``, so that it also accepts a Dask array.
 
-    Its answer then is a Dask array, or a tuple of them, with the same blocks of rows; nothing is computed yet.
+    It then returns a lazy Dask array, or a tuple of them, with the same blocks of rows.
     """
 
     @wraps(method)
@@ -43,7 +43,7 @@ def by_blocks(method: Answering) -> Answering:
 def _answered_later(
     estimator: Any, method: str, args: tuple[Any, ...], named: dict[str, Any], rows: dask.array.Array
 ) -> Any:
-    """The answer to each block of rows, as Dask arrays."""
+    """Return the answers to all blocks of rows as lazy Dask arrays."""
     from dask.tokenize import tokenize  # noqa: PLC0415  (a fit in threads does without Dask)
 
     sizes = rows.chunks[0]
@@ -76,7 +76,7 @@ def _answered_later(
 
 
 def _held(estimator: Any, rows: dask.array.Array) -> Delayed | Future[Any]:
-    """The estimator as graphs refer to it: it is sent to a cluster that computes ``rows``, not with each graph."""
+    """Return a reference to the estimator for graphs; it is sent once to the cluster that computes ``rows``."""
     from dask import delayed  # noqa: PLC0415  (a fit in threads does without Dask)
     from dask.base import get_scheduler  # noqa: PLC0415
 
@@ -99,7 +99,7 @@ def _answer_to_block(
     sizes: tuple[int, ...],
     block_id: tuple[int, ...],
 ) -> tuple[np.ndarray, ...]:
-    """The answers to a block of rows, of which blocks have these ``sizes``; ``empty`` are those to no row."""
+    """Return the answers to a block of rows; ``sizes`` are those of all blocks, ``empty`` the answers to no row."""
     if not len(rows):
         return empty
     try:

@@ -1,4 +1,4 @@
-"""The base of all estimators: their parameters, how they grow a forest, and how they seal it."""
+"""Base of all estimators: their parameters, how they grow a forest, and how they seal it."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ if TYPE_CHECKING:
     from distforest.sources.sparse_features import SparseFeatures
 
 CATEGORICAL = """categorical_features : array-like, "from_dtype" or None, default="from_dtype"
-    Which features are categories: a mask, positions or names. ``"from_dtype"``: columns of a data frame or of an array
-    of objects that hold strings, or whose dtype is one of categories. None: all are numbers."""
+    Which features are categorical: a mask, positions or names. ``"from_dtype"``: columns of a data frame or of an
+    array of objects that contain strings, or have a categorical dtype. None: all features are numbers."""
 """The parameter of estimators that take categories."""
 
 RUN_PARAMETERS = """random_state : int, RandomState or None, default=None
@@ -85,8 +85,8 @@ RUN_PARAMETERS = """random_state : int, RandomState or None, default=None
 n_jobs : int or None, default=None
     Number of threads that grow trees: None means 1, -1 all cores. It does not change the forest.
 verbose : int, default=0
-    0: silent. 1: tell on stderr that kernels are compiled, how many trees are grown, and the time left. It does not
-    change the forest.
+    0: silent. 1: report on stderr that kernels are compiled, how many trees are grown, and the time left. It does
+    not change the forest.
 warm_start : bool, default=False
     Add trees to the forest of the last fit, up to ``n_estimators``, instead of growing a new one. Data and all other
     parameters must be the same; the digest is that of all trees grown at once.
@@ -100,11 +100,11 @@ ESTIMATED = tuple(field.name for field in fields(Estimates))
 
 
 WORKED_OUT = ("oob_decision_function", "oob_prediction")
-"""Names of the estimates that follow from the forest alone; they are computed when they are first read."""
+"""Names of the estimates that follow from the forest; they are computed when they are first read."""
 
 
 class ForestEstimator(ReadsRows):
-    """The base of all estimators."""
+    """Base class of all estimators."""
 
     _method: ClassVar[Method]
     _parameters: ClassVar[tuple[Parameter, ...]] = ()
@@ -145,7 +145,7 @@ class ForestEstimator(ReadsRows):
         return twin
 
     def _repr_html_inner(self) -> str:
-        """Scikit-learn's HTML, and after a fit a table of the forest."""
+        """Return scikit-learn's HTML and, after a fit, a table that describes the forest."""
         html = str(super()._repr_html_inner())
         if not hasattr(self, "forest_"):
             return html
@@ -160,16 +160,16 @@ class ForestEstimator(ReadsRows):
         return html + html_table(rows)
 
     def _repr_mimebundle_(self, **options: object) -> dict[str, Any]:
-        """The same HTML for a notebook, beside the text."""
+        """Return the same HTML for a notebook, beside the text."""
         bundle: dict[str, Any] = super()._repr_mimebundle_(**options)
         if "text/html" in bundle:
             bundle["text/html"] = self._repr_html_inner()
         return bundle
 
     def save(self, address: str | os.PathLike[str]) -> str:
-        """Seal the forest as a new Zarr group at a path or URL, which `load` opens; return its digest.
+        """Save the sealed forest as a new Zarr group, which `load` opens, at a path or URL; return its digest.
 
-        With the suffix ``.zip`` it is one file.
+        With the suffix ``.zip`` the forest is a single file.
 
         Raises
         ------
@@ -179,26 +179,28 @@ class ForestEstimator(ReadsRows):
         return save(self._sealable(), os.fspath(address))
 
     def export(self, address: str | os.PathLike[str]) -> None:
-        """Write the forest in the form that the suffix of a path or URL names: a file as a whole or not at all.
+        """Export the forest to a path or URL, in the format of its suffix.
+
+        A file is written as a whole or not at all.
 
         Parameters
         ----------
         address
-            ``.onnx``: what `predict` and `predict_proba` answer, as a model that programs with ONNX run without
-            distforest. ``.zip``: the sealed forest in one file, which `load` opens. ``.zarr``: as `save`.
+            ``.onnx``: a model of `predict` and `predict_proba` that programs with ONNX run without distforest.
+            ``.zip``: the sealed forest in one file, which `load` opens. ``.zarr``: as `save`.
 
         Raises
         ------
         InputError
-            The suffix is another one, the folder does not exist, or ONNX cannot express the forest: it holds
-            predictions of forests on labels, targets or an embedding whose splits compare single numbers.
+            The suffix is another one, the folder does not exist, or ONNX cannot express the forest. ONNX can express
+            forests on labels, targets or an embedding whose splits compare single numbers.
         ArtifactError
             The address is in use; nothing is replaced.
         """
         export_forest(self._sealable(), os.fspath(address))
 
     def _sealable(self) -> Forest:
-        """The forest with the estimates of its fit and the columns of ``X``, as it is sealed."""
+        """Return the forest with the estimates of its fit and the columns of ``X``, as it is sealed."""
         check_is_fitted(self)
         estimates = {name: getattr(self, f"{name}_", None) for name in ESTIMATED}
         provenance = Estimates(**estimates).into(self.forest_.provenance)
@@ -206,7 +208,7 @@ class ForestEstimator(ReadsRows):
         return forest if schema is None else forest.with_schema(schema.kept())
 
     def _set_forest(self, forest: Forest) -> None:
-        """Set the forest, with the names of its categories, and forget the estimates of an earlier one."""
+        """Set the forest, with the names of its categories, and remove the estimates of an earlier one."""
         schema = self._schema()
         rows = forest.meaning.rows
         named = bool(self._n_categories() or (isinstance(rows, PairColumns) and rows.comparisons))
@@ -216,7 +218,7 @@ class ForestEstimator(ReadsRows):
 
     @classmethod
     def _opens(cls, meaning: Meaning) -> bool:
-        """Whether a forest with this meaning is one of this estimator."""
+        """Return whether a forest with this meaning is one of this estimator."""
         return meaning.method == cls._method.name
 
     def _restore(self, forest: Forest) -> None:
@@ -230,7 +232,7 @@ class ForestEstimator(ReadsRows):
         self._set_schema(forest.schema)
 
     def _room(self) -> WorkerRoom:
-        """The memory in which trees grow: of this process, or of a worker of the cluster."""
+        """Return the memory in which trees grow: that of this process, or of a worker of the cluster."""
         if self.client is None:
             return WorkerRoom(unused_bytes(), n_threads(self.n_jobs))
         cluster = self._calls()
@@ -248,7 +250,7 @@ class ForestEstimator(ReadsRows):
         return params
 
     def _params(self) -> dict[str, Value]:
-        """The parameters as the user has set them; subclasses replace an array or a function by a word."""
+        """Return the parameters as the user has set them; subclasses replace an array or a function by a word."""
         return {row.name: getattr(self, row.name) for row in self._parameters}
 
     def _grow(
@@ -260,7 +262,7 @@ class ForestEstimator(ReadsRows):
         weights: Floats | None = None,
         sample_weight: Floats | None = None,
     ) -> None:
-        """Grow the forest from a matrix and its truth, or without a truth from the matrix alone.
+        """Grow the forest from a matrix and a ground truth, or only from a matrix.
 
         ``weights`` are those of features, ``sample_weight`` those of rows, from `_read_weights`.
         """
@@ -270,7 +272,7 @@ class ForestEstimator(ReadsRows):
 
     @staticmethod
     def _warn_of_order(X: object, **by_row: object) -> None:
-        """Warn of values for each row, by their names, whose rows are named as those of ``X``, but in another order."""
+        """Warn if values for each row have the row names of ``X``, but in another order."""
         for name, values in by_row.items():
             held = getattr(values, "adjacency", values)
             if warning := warning_about_row_order(X, held, name) or warning_about_addresses(X, values):
@@ -286,7 +288,7 @@ class ForestEstimator(ReadsRows):
     def _integer_weights(
         self, params: dict[str, Value], truth: Truth, sample_weight: Floats | None
     ) -> SampleWeights | None:
-        """The weights of rows as integers; warns of those that rounding changes."""
+        """Return the weights of rows as integers; warn of those that rounding changes."""
         if sample_weight is None:
             return None
         of_truth = (truth.kind, truth.values, truth.classes)
@@ -296,7 +298,7 @@ class ForestEstimator(ReadsRows):
         return found
 
     def _calls(self) -> OnDask | None:
-        """The cluster that calls a function; None: it is called in this process."""
+        """Return the cluster that calls a function; None: it is called in this process."""
         if self.client is None:
             return None
         from distforest.jobs.on_dask import OnDask  # noqa: PLC0415  (calls in this process do without Dask)
@@ -304,7 +306,7 @@ class ForestEstimator(ReadsRows):
         return OnDask(self.client)
 
     def _seed(self) -> int:
-        """The seed of a fit: that of the forest, if trees are added to it and ``random_state`` is no integer."""
+        """Return the seed of a fit: that of the forest, if trees are added to it and ``random_state`` is no integer."""
         if self.warm_start and hasattr(self, "forest_") and not isinstance(self.random_state, Integral):
             return self.forest_.meaning.seed
         return seed_of(self.random_state)
@@ -312,8 +314,8 @@ class ForestEstimator(ReadsRows):
     def _grow_from(self, data: Data, params: dict[str, Value], seed: int) -> None:
         """Grow the forest, here or on the cluster; warns if it has learned nothing.
 
-        The digest of the data is worked out beside the growth, which waits for it only if trees are to be added: what
-        is compared are the data as they were read for this fit, also if their owner changes them later.
+        The digest of the data is computed while trees grow, or before if trees are added to an earlier forest, whose
+        data must be the same. It is that of the data as this fit has read them, even if the caller changes them later.
         """
         truth = (data.truth.kind, data.truth.values, None if self._are_labels_stated else data.truth.classes)
         weights = data.sample_weights if data.pairs is None else data.pair_weights
@@ -337,7 +339,7 @@ class ForestEstimator(ReadsRows):
             yield watch
 
     def _earlier(self, sha256: Future[str]) -> Forest | None:
-        """The forest to which trees are added; None if all are grown. Raises InputError for other data."""
+        """Return the forest to which trees are added, None if all are grown; raises InputError for other data."""
         if not self.warm_start or not hasattr(self, "forest_"):
             return None
         if self.forest_.provenance.get("data_sha256") != sha256.result():
@@ -348,11 +350,11 @@ class ForestEstimator(ReadsRows):
         return self.forest_
 
     def _score_out_of_bag(self, y: Any) -> None:  # noqa: ARG002  (for what has a score)
-        """Work the score out of bag out of the forest and of what it was taught; raises InputError if there is none."""
+        """Compute the out-of-bag score from the forest and its ground truth; raises InputError if there is none."""
         raise InputError(f"y: no score out of bag can be worked out for {type(self).__name__}; leave it out")
 
     def _check_n_taught(self, truth: Truth) -> None:
-        """Refuse a ground truth of more or fewer rows than the training had; raises InputError."""
+        """Refuse a ground truth of more or fewer rows than the training set; raises InputError."""
         if len(truth.values) != self.forest_.n_training:
             wanted = counted(self.forest_.n_training, "training row")
             raise InputError(f"y: what {wanted} were taught was expected, found {len(truth.values):,}")
@@ -364,7 +366,7 @@ class ForestEstimator(ReadsRows):
         seed: int,  # noqa: ARG002
         grown: Callable[[Problem], Forest],  # noqa: ARG002
     ) -> ChosenCut | None:
-        """Where candidates are cut, as trial forests that ``grown`` grows choose; None: as the parameters say."""
+        """Choose where candidates are cut by trial forests that ``grown`` grows; None: the parameters decide."""
         return None
 
     def _grown_with_warnings(
@@ -404,14 +406,14 @@ class ForestEstimator(ReadsRows):
 
 
 def _plain(value: Any) -> Any:
-    """A parameter in Python's own types; the labels of a table as strings."""
+    """Return a parameter in built-in types of Python, with the labels of a table as strings."""
     if isinstance(value, Mapping):
         return {key_of(label): _plain(weight) for label, weight in value.items()}
     return value.item() if isinstance(value, np.generic) else value
 
 
 def n_threads(n_jobs: object) -> int:
-    """Number of threads that ``n_jobs`` stands for, as in scikit-learn: None is 1, -1 all cores, -2 all but one."""
+    """Return the number of threads for ``n_jobs``, as in scikit-learn: None is 1, -1 all cores, -2 all but one."""
     if n_jobs is None:
         return 1
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
@@ -420,7 +422,7 @@ def n_threads(n_jobs: object) -> int:
 
 
 def seed_of(random_state: object) -> int:
-    """The seed that ``random_state`` stands for: an integer itself, or one drawn from a RandomState."""
+    """Return the seed for ``random_state``: an integer itself, or one drawn from a RandomState."""
     if not isinstance(random_state, Integral):
         return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
     if not 0 <= int(random_state) < 2**63:
@@ -429,7 +431,7 @@ def seed_of(random_state: object) -> int:
 
 
 def have_estimates(count: Ints, things: str) -> NDArray[np.bool_]:
-    """Which ``things`` have an out-of-bag estimate, shape (n,): those that ``count`` > 0 trees did not draw.
+    """Return which ``things`` have an out-of-bag estimate, shape (n,): those that ``count`` > 0 trees did not draw.
 
     Warns if some have none.
 
@@ -450,14 +452,14 @@ def have_estimates(count: Ints, things: str) -> NDArray[np.bool_]:
 
 
 def warn_of_mean(score: float, of: str = "") -> None:
-    """Warn of an out-of-bag coefficient of determination that is no better than that of the mean, 0."""
+    """Warn if an out-of-bag coefficient of determination is no better than that of the mean, 0."""
     if score <= 0.0:
         found = f"R2{f' of the {of}' if of else ''} is {score:.2f} out of bag"
         warn_caller(f"DF012 oob_score: {found}, no better than always answering the mean (0)")
 
 
 def r_squared(true: Floats, predicted: Floats, weights: Floats | None = None) -> float:
-    """Coefficient of determination of predicted values, which count by their weights if there are any."""
+    """Compute the coefficient of determination of predicted values, weighted if there are weights."""
     from sklearn.metrics import r2_score  # noqa: PLC0415  (a tenth of a second that a fit does without)
 
     return float(r2_score(true, predicted, sample_weight=weights))

@@ -1,4 +1,4 @@
-"""The types of the arguments that users pass to estimators, so that a signature says what is accepted."""
+"""Types of the arguments that users pass to estimators, so that a signature shows what is accepted."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Address = str | os.PathLike[str]
 
 
 class ZarrLike(Protocol):
-    """An array on disk that is read block by block: a Zarr array, or one with the same attributes."""
+    """Array on disk that is read block by block: a Zarr array, or one with the same attributes."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Rows and columns."""
+        """Numbers of rows and columns."""
 
     @property
     def chunks(self) -> tuple[int, ...]:
@@ -36,11 +36,11 @@ class ZarrLike(Protocol):
 
 
 class DataFrameLike(Protocol):
-    """A data frame of any library: pandas, Polars, Arrow."""
+    """Data frame of any library: pandas, Polars, Arrow."""
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Numbers of rows and columns."""
 
     @property
     def columns(self) -> object:
@@ -69,13 +69,13 @@ PointsLike = FeaturesLike | SparseLike
 """Points in the form in which a forest over pairs takes them: features, which may be sparse."""
 
 RowsLike = FeaturesLike | SparseLike | ObjectsLike
-"""Rows in the form in which `fit` takes them: features or similarities, which may be sparse; or the objects."""
+"""Rows in the form that `fit` accepts: features or similarities, which may be sparse; or the objects."""
 
 TruthLike = Labels | Targets | Embedding | Distances | ObservedDistances | Graph | VectorLike | DataFrameLike
-"""What SMERF learns: one of the named truths, a vector of labels or targets, or a distance matrix, shape (n, n)."""
+"""What SMERF learns: a ground truth object, a vector of labels or targets, or a distance matrix, shape (n, n)."""
 
 TaughtLike = TruthLike | Lazy
-"""The same, or a function of distances that are asked for."""
+"""The same, or a function that evaluates distances when needed."""
 
 FeatureWeightsLike = Literal["dependence"] | ArrayLike | None
 """A weight >= 0 for each feature, shape (n_features,); ``"dependence"`` to screen the features; None for equal ones."""

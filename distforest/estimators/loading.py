@@ -1,4 +1,4 @@
-"""Opening a sealed forest as a fitted estimator, and merging several forests into one."""
+"""Functions that open a sealed forest as a fitted estimator, and merge several forests into one."""
 
 from __future__ import annotations
 
@@ -42,31 +42,31 @@ def load(
     X: ObjectsLike | None = None,
     comparisons: Sequence[Callable[..., object]] = (),
 ) -> Estimator:
-    """Open a sealed forest as a fitted estimator, whether an estimator, a job or the service has grown it.
+    """Load a sealed forest of an estimator, a job or the service as a fitted estimator.
 
     The estimator gives the same answers as the original. It has the names of the features and the estimates of the fit
-    (``oob_score_``, ``pruning_`` and the like); ``random_state`` and ``gamma`` are the numbers that the fit has used.
+    (``oob_score_``, ``pruning_`` and the like); ``random_state`` and ``gamma`` are the numbers that the fit used.
 
     Parameters
     ----------
     address
         Path or URL of the forest.
     similarity
-        The function that computes similarities from now on, or a list of them: a forest names its functions but does
-        not contain them.
-        Without it, the queries of a forest that has learned from similarities are rows of similarities.
+        The function that computes similarities from now on, or a list of functions. A forest contains the names of its
+        functions, but not the functions. Without this argument, the queries of a forest that has learned from
+        similarities are rows of similarities.
     X
-        With ``similarity``, the training objects in the form in which `fit` took them.
+        With ``similarity``, the training objects, in the same form as for `fit`.
     comparisons
-        The functions of your own by which the forest compares records: it names them but does not contain them.
+        Your functions by which the forest compares records. It contains their names, but not the functions.
 
     Raises
     ------
     ArtifactError
         There is no sealed forest at the address, or it is damaged.
     InputError
-        ``similarity`` is given for a forest that does not read similarities, or without ``X``; or one of
-        ``comparisons`` is none of the forest's.
+        ``similarity`` is given for a forest that does not read similarities, or without ``X``; or the
+        forest does not use one of ``comparisons``.
     """
     forest = open_forest(os.fspath(address))
     if comparisons:
@@ -89,7 +89,7 @@ def load(
 
 
 def with_functions(forest: Forest, functions: Sequence[Callable[..., object]]) -> Forest:
-    """The forest with the functions by which it compares records; raises InputError for one that it does not name."""
+    """Return the forest with functions that compare records; raises InputError for one that it does not name."""
     rows, by_name = forest.meaning.rows, {name_of(function): function for function in functions}
     own = rows.comparisons if isinstance(rows, PairColumns) else ()
     if strange := set(by_name) - {one.comparator for one in own}:
@@ -101,7 +101,7 @@ def with_functions(forest: Forest, functions: Sequence[Callable[..., object]]) -
 
 
 def estimator_of(forest: Forest, address: str) -> Estimator:
-    """The fitted estimator of a forest; raises ArtifactError, which names its address, for unknown parameters."""
+    """Return the fitted estimator of a forest; raises ArtifactError with its address for unknown parameters."""
     meaning, rows = forest.meaning, forest.meaning.rows
     try:
         params = complete(METHODS[meaning.method].parameters, meaning.params)
@@ -134,26 +134,26 @@ def estimator_of(forest: Forest, address: str) -> Estimator:
 def merge(forests: Sequence[Estimator | str | os.PathLike[str]], y: TaughtLike | None = None) -> Estimator:
     """Merge forests that were grown on the same data with the same parameters, but with other seeds.
 
-    The merged forest has the trees of all of them, those of the smallest seed first, whatever the order of the list.
-    Its digest covers all trees, as that of any forest. No single fit has grown it, so no trees can be added to it.
+    The merged forest has the trees of all forests, ordered by seed, whatever the order of the list. Its digest covers
+    all trees. Because no single fit has grown it, you cannot add trees to it.
 
     Parameters
     ----------
     forests
         Fitted estimators, or paths or URLs of sealed forests; two or more.
     y
-        What the forests were taught. If it is given, the score out of bag is worked out over all trees.
+        The ground truth of the forests. If it is given, the out-of-bag score of all trees is computed.
 
     Returns
     -------
     SMERF, URerF, SimForestClassifier, SimForestRegressor, SimForestOutlier, RFD or TreeRank
-        A fitted estimator, as `load` gives it.
+        A fitted estimator, as `load` returns it.
 
     Raises
     ------
     InputError
-        One of them is not fitted; a tree is in two of them; they differ in data or parameters, or nothing tells whether
-        they do; or ``y`` is given for forests without a score out of bag, or is not what they were taught.
+        One of the forests is not fitted; two of them have a tree in common; they differ in data or parameters, or it is
+        unknown whether they do; or ``y`` is not their ground truth, or they have no out-of-bag score.
     ArtifactError
         There is no sealed forest at an address, or it is damaged.
 

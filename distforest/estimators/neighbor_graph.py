@@ -1,4 +1,4 @@
-"""The graph of nearest neighbours, as scikit-learn names it, for all estimators that find neighbours."""
+"""Graph of nearest neighbours, as in scikit-learn, for all estimators that find neighbours."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from distforest.estimators.input_types import RowsLike
 
 MODES = ("connectivity", "distance")
-"""What an edge of a graph of neighbours may weigh."""
+"""The weights that edges of a graph of neighbours may have."""
 
 
 class FindsNeighbors:
-    """What an estimator with `kneighbors` has besides."""
+    """Mixin for estimators with `kneighbors`."""
 
     kneighbors: Any
     forest_: Any
@@ -26,26 +26,26 @@ class FindsNeighbors:
     def kneighbors_graph(
         self, X: RowsLike | None = None, n_neighbors: int = 5, mode: str = "connectivity"
     ) -> scipy.sparse.csr_matrix:
-        """The nearest training rows of each row of ``X`` as a sparse graph, as scikit-learn's function of this name.
+        """Compute the graph of the nearest training rows of each row of ``X``, as in scikit-learn.
 
         Parameters
         ----------
         X
-            Rows, as for `kneighbors`. None: the training rows; a row is not its own neighbour.
+            Rows, as for `kneighbors`. None: the training rows, none of which is its own neighbour.
         n_neighbors
             Number of neighbours of each row.
         mode
-            What is stored for a neighbour: ``"connectivity"`` 1, ``"distance"`` its distance, which may be 0.
+            The value that is stored for a neighbour: 1 for ``"connectivity"``, or its ``"distance"``, which may be 0.
 
         Returns
         -------
         csr_matrix of shape (n, n_training)
-            float64; the ``n_neighbors`` entries of each row are in the order of `kneighbors`, the nearest first.
+            float64; the ``n_neighbors`` entries of each row are in the order of `kneighbors`, nearest first.
 
         Raises
         ------
         InputError
-            There is no such mode, or there are fewer neighbours.
+            The mode is unknown, or there are fewer neighbours.
 
         Examples
         --------

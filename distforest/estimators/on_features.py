@@ -1,4 +1,4 @@
-"""The base of the estimators that split features: how features are read, drawn and weighted."""
+"""Base of the estimators that split features: how features are read, drawn and weighted."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 
 class OnFeatures(OnRows):
-    """The base of the estimators that split features.
+    """Base class of the estimators that split features.
 
-    ``feature_weights`` may be an array, or one of the words that the parameter allows.
+    ``feature_weights`` may be an array, or a string that the parameter allows.
     """
 
     feature_weights: FeatureWeightsLike
@@ -73,17 +73,17 @@ class OnFeatures(OnRows):
         params: dict[str, Value],
         sample_weight: Floats | None,
     ) -> None:
-        """Grow the forest on features and their truth, or without a truth on the features alone."""
+        """Grow the forest on features and a ground truth, or only on features."""
         rows = Features(features.shape[1], self._n_categories())
         self._grow(rows, features, truth, params, self._weights(), sample_weight)
 
     def _params(self) -> dict[str, Value]:
-        """The parameters as the user has set them; ``"given"`` stands for an array of weights."""
+        """Return the parameters as the user has set them, with ``"given"`` for an array of weights."""
         params = super()._params()
         return params if self._weights() is None else {**params, "feature_weights": "given"}
 
     def _weights(self) -> Floats | None:
-        """The array of weights, None if there is none; raises InputError if it is not a vector of numbers."""
+        """Return the array of weights, None if there is none; raises InputError if it is not a vector of numbers."""
         if self.feature_weights is None or isinstance(self.feature_weights, str):
             return None
         weights = np.asarray(unmasked(self.feature_weights), np.float64)
@@ -100,8 +100,8 @@ class OnFeatures(OnRows):
     def gain_importances(self) -> FeatureImportances:
         """Compute `feature_importances_` with their standard errors over the trees.
 
-        A split that reads a sum of several features counts in full for each of them, so a feature that often stands
-        beside one that matters seems to matter, too. `SMERF.permutation_importances` tells them apart.
+        A split on a sum of several features counts fully for each of them. So a feature that often occurs in sums with
+        an important one seems important, too. `SMERF.permutation_importances` distinguishes them.
 
         Examples
         --------
@@ -116,7 +116,7 @@ class OnFeatures(OnRows):
         return importances.gain_importances(self.forest_, self._feature_names())
 
     def explain(self, left: RowsLike, right: RowsLike) -> Explanation:
-        """Explain why two rows are near or far: the distance as a sum over the features.
+        """Explain the distance of each pair of rows as a sum over the features.
 
         Parameters
         ----------
@@ -126,8 +126,8 @@ class OnFeatures(OnRows):
         Returns
         -------
         Explanation
-            The distance of each pair is the mean distance of the training rows and what each feature adds to it, or
-            takes from it.
+            The distance of each pair is the mean distance of the training rows, plus a positive or negative
+            contribution of each feature.
 
         Examples
         --------
@@ -144,7 +144,7 @@ class OnFeatures(OnRows):
         return explanations.explain_rows(self.forest_, self._nodes(left), self._nodes(right), self._feature_names())
 
     def _feature_names(self) -> tuple[str, ...]:
-        """The names of the features, or "0", "1" and so on without names."""
+        """Return the names of the features, or "0", "1" and so on if they have none."""
         return self._names() or Schema.unnamed(self.n_features_in_).names
 
     @property
@@ -156,6 +156,6 @@ class OnFeatures(OnRows):
 
     @property
     def dependence_(self) -> Floats | None:
-        """How strongly each feature depends on another, 0 to 1, shape (n_features_in_,); None without a screen."""
+        """Dependence of each feature on another one, 0 to 1, shape (n_features_in_,); None without a screen."""
         check_is_fitted(self)
         return self.forest_.dependence

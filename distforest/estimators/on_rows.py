@@ -1,4 +1,4 @@
-"""The base of the estimators whose trees route rows: every answer follows from the nodes in which a row ends."""
+"""Base of the estimators whose trees route rows: every answer follows from the nodes in which a row ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class OnRows(FindsNeighbors, ForestEstimator):
-    """The base of the estimators whose trees route rows."""
+    """Base class of the estimators whose trees route rows."""
 
     def distance(self, X: RowsLike | None = None, Y: RowsLike | None = None) -> Floats:
         """Compute the distance of each row of ``X`` to each of ``Y``, the mean over the trees (SMERF, Eq. 3).
@@ -29,8 +29,8 @@ class OnRows(FindsNeighbors, ForestEstimator):
         ----------
         X, Y
             Rows as for `fit`, shapes (n_x, n_columns) and (n_y, n_columns). By default ``X`` is the training rows,
-            and ``Y`` is ``X``: ``distance(T)`` is of each row of T to each of T, and ``distance(T, X)`` of each to each
-            training row, if ``X`` are these.
+            and ``Y`` is ``X``: ``distance(T)`` compares all rows of T with each other, and ``distance(T, X)`` compares
+            them with the training rows ``X``.
 
         Returns
         -------
@@ -40,7 +40,7 @@ class OnRows(FindsNeighbors, ForestEstimator):
         return scoring.distance(self.forest_, nodes, nodes if Y is None else self._nodes(Y))
 
     def pair_distance(self, left: RowsLike, right: RowsLike) -> Floats:
-        """Compute the distance of row k of ``left`` to row k of ``right``, shapes (n, n_columns); shape (n,)."""
+        """Compute the distance of row k of ``left`` to row k of ``right``, shape (n,)."""
         return scoring.pair_distance(self.forest_, self._nodes(left), self._nodes(right))
 
     def proximity(self, X: RowsLike | None = None, Y: RowsLike | None = None) -> Floats:
@@ -62,14 +62,14 @@ class OnRows(FindsNeighbors, ForestEstimator):
     def sparse_proximity(
         self, X: RowsLike | None = None, Y: RowsLike | None = None, n_neighbors: int | None = None
     ) -> scipy.sparse.csr_matrix:
-        """Compute `proximity` as a sparse matrix: all that are not 0, or only the greatest of each row.
+        """Compute `proximity` as a sparse matrix, with all non-zero proximities or only the largest of each row.
 
         Parameters
         ----------
         X, Y
             As for `distance`.
         n_neighbors
-            Number of proximities of each row to keep; a row is its own neighbour, too. None: all.
+            Number of proximities to keep for each row, which include the row itself. None: all.
 
         Returns
         -------
@@ -90,7 +90,7 @@ class OnRows(FindsNeighbors, ForestEstimator):
         return proximities.sparse_proximity(nodes, others, n_neighbors, n_threads(self.n_jobs))
 
     def leaf_embedding(self, X: RowsLike) -> scipy.sparse.csr_matrix:
-        """Represent the rows of ``X`` as sparse vectors: a column for each node of the forest, 1 where a row ends.
+        """Represent the rows of ``X`` as sparse vectors, with a column for each node, which is 1 if the row ends there.
 
         Returns
         -------
@@ -107,24 +107,24 @@ class OnRows(FindsNeighbors, ForestEstimator):
         return_distance: bool = True,
         added: RowsLike | None = None,
     ) -> tuple[Floats, Ints] | Ints:
-        """Find the nearest training rows of each row of ``X``, and of further rows that join them.
+        """Find the nearest neighbours of each row of ``X`` among the training rows and ``added`` rows.
 
         Parameters
         ----------
         X
-            Rows, shape (n, n_columns). None: the training rows; a row is not its own neighbour.
+            Rows, shape (n, n_columns). None: the training rows, none of which is its own neighbour.
         n_neighbors
             Number of neighbours of each row.
         return_distance
-            Whether to return their distances too.
+            Whether to return the distances, too.
         added
-            Rows that may be neighbours, too, shape (n_added, n_columns); no tree grows for them. Row k of them has the
-            index n_training + k.
+            Further rows that may be neighbours, shape (n_added, n_columns), without a change of the trees. Row k of
+            them has the index n_training + k.
 
         Returns
         -------
         distances, indices : ndarray of shape (n, n_neighbors)
-            Nearest first, equal distances in the order of the index; only ``indices`` if not ``return_distance``.
+            Nearest first, and equal distances by index. Without ``return_distance``, only ``indices`` is returned.
         """
         nodes, training = self._nodes(X), self.forest_.training_nodes
         if added is not None:

@@ -1,4 +1,4 @@
-"""The estimator of outliers, which learns from similarities without a ground truth."""
+"""Estimator of outliers, which learns from similarities without a ground truth."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ USUAL_SCORE = -0.5
 
 @dataclass(eq=False, repr=False)
 class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
-    """Isolation forest of objects of which only similarities are known (after Liu, Ting, Zhou, 2008).
+    """Isolation forest on similarities (after Liu, Ting, Zhou, 2008).
 
-    A node draws two objects at random, and splits its objects at a random threshold of the difference of their
-    similarities to the two. An outlier is alone after few splits. The distance of two rows is the share of trees in
+    A node draws two objects at random. It splits its objects by the difference of their similarities to these two, at a
+    random threshold. An outlier is isolated after few splits. The distance of two rows is the share of trees in
     which they end in different nodes.
 
     The similarity must not vanish for distant objects, as ``"rbf"`` does with its default ``gamma``: an outlier is then
@@ -94,13 +94,13 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
         Parameters
         ----------
         X
-            As for `SimForestClassifier.fit`, except that what a sparse matrix does not store is unobserved on the
-            diagonal, too.
+            As for `SimForestClassifier.fit`. In a sparse matrix, entries on the diagonal that are not stored are also
+            unobserved.
         y
             Not used.
         sample_weight
-            A weight for each object, shape (n,), as for `SMERF.fit`. They count in the pairs that a node draws, in path
-            lengths, and in ``contamination``; a tree draws ``max_samples`` objects as without weights.
+            A weight for each object, shape (n,), as for `SMERF.fit`. They affect the pairs that a node draws, path
+            lengths, and ``contamination``. A tree draws ``max_samples`` objects as if there were no weights.
 
         Raises
         ------
@@ -110,7 +110,7 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
         Warns
         -----
         DistforestWarning
-            A check has found something, or the forest has learned little: see the page on checks.
+            A check has a finding, or the forest has learned little: see the page on checks.
         """
         params = self._checked_params(())
         X, sample_weight = computed(X, sample_weight)
@@ -124,17 +124,17 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
 
     @by_blocks
     def score_samples(self, X: RowsLike) -> Floats:
-        """Score how usual each row of ``X`` is, shape (n,): near -1 for outliers, above -1/2 for usual rows."""
+        """Compute the anomaly score of each row of ``X``, shape (n,): near -1 for outliers, above -1/2 for inliers."""
         return self._scores(self._nodes(X))
 
     @by_blocks
     def decision_function(self, X: RowsLike) -> Floats:
-        """Compute the score of each row of ``X`` minus ``offset_``, shape (n,): negative for outliers."""
+        """Compute `score_samples` minus ``offset_`` for each row of ``X``, shape (n,); outliers are negative."""
         return self.score_samples(X) - self.offset_
 
     @by_blocks
     def predict(self, X: RowsLike) -> Ints:
-        """Classify each row of ``X``: -1 for an outlier, 1 for a usual row, shape (n,)."""
+        """Predict -1 for each outlier and 1 for each inlier among the rows of ``X``, shape (n,)."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 
     def _scores(self, nodes: Int32s) -> Floats:
@@ -152,7 +152,7 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
 
 
 def quantile(values: Floats, weights: Int32s | None, share: float) -> float:
-    """The quantile of values as `numpy.quantile` has it, each value repeated as often as its weight says.
+    """Compute a quantile as `numpy.quantile` does, with each value repeated as often as its weight says.
 
     Examples
     --------

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 _OF_AMOUNTS = "turn dates into datetime64 and durations into numbers, such as by column.dt.total_seconds()"
 _OF_CATEGORIES = f"{_OF_AMOUNTS}, or name the column in categorical_features"
 _OF_WORDS = f"{_OF_AMOUNTS}, and words into numbers, such as by scikit-learn's OneHotEncoder, or leave the column out"
-"""What to do about a column without numbers, by whether an estimator takes columns of categories."""
+"""The remedy for a column without numbers, by whether an estimator accepts categorical features."""
 
 
 class ReadsRows(BaseEstimator):  # type: ignore[misc]
-    """The base of what reads rows: it remembers the columns of `fit`, and expects the same ones later.
+    """Base class of estimators that read rows: it keeps the columns of `fit`, and expects the same ones later.
 
-    An estimator with the parameter ``categorical_features`` takes columns of categories; no other does.
+    Only estimators with the parameter ``categorical_features`` accept categorical features.
     """
 
     categorical_features: CategoricalLike
@@ -49,7 +49,7 @@ class ReadsRows(BaseEstimator):  # type: ignore[misc]
 
     @property
     def _reads_features(self) -> bool:
-        """Whether rows are features, and not given similarities."""
+        """Whether rows are features, and not precomputed similarities."""
         return True
 
     def _set_schema(self, schema: Schema | None) -> None:
@@ -64,7 +64,7 @@ class ReadsRows(BaseEstimator):  # type: ignore[misc]
             self._encodings = schema.encodings
 
     def _schema(self) -> Schema | None:
-        """The columns of ``X`` in `fit`; None if they had no names, and none of them held categories."""
+        """Return the columns of ``X`` in `fit`; None if they had no names and none was categorical."""
         if not hasattr(self, "_encodings"):
             return None
         names = getattr(self, "feature_names_in_", Schema.unnamed(self.n_features_in_).names)
@@ -72,12 +72,12 @@ class ReadsRows(BaseEstimator):  # type: ignore[misc]
         return plain.encoded(getattr(self, "_encodings", {}))
 
     def _names(self) -> tuple[str, ...]:
-        """The names of the columns of ``X`` in `fit`; empty if they have none."""
+        """Return the names of the columns of ``X`` in `fit`; empty if they have none."""
         schema = self._schema()
         return () if schema is None else schema.names
 
     def _n_categories(self) -> tuple[int, ...]:
-        """The number of categories of each column of the training rows; empty if all are read as numbers."""
+        """Return the number of categories of each training column; empty if all are read as numbers."""
         schema = self._schema()
         taken = getattr(self, "categorical_features", None)
         return () if schema is None or taken is None else schema.n_categories
@@ -101,7 +101,7 @@ class ReadsRows(BaseEstimator):  # type: ignore[misc]
         return checked
 
     def _with_unseen(self, X: RowsLike) -> Schema | None:
-        """The columns of ``X`` in `fit`, with the categories of ``X`` that were not there; None if it has no such."""
+        """Return the columns of ``X`` in `fit` with the unseen categories of ``X``; None if it has none."""
         schema, rows = self._schema(), unmasked(opened_rows(X))
         if schema is None or not self._n_categories():
             return None
@@ -118,7 +118,7 @@ class ReadsRows(BaseEstimator):  # type: ignore[misc]
     def _rows_at(self, rows: Any, where: str, reset: bool, fitted: Schema | None) -> Any:
         """Check an array on disk by its metadata, or a sparse matrix that was read from there.
 
-        The names in the attributes of the array count like those of a data frame, as do its categories.
+        Names and categories in the attributes of the array count like those of a data frame.
         """
         is_dense = is_stored(rows)
         if is_dense:
@@ -147,7 +147,7 @@ class ReadsRows(BaseEstimator):  # type: ignore[misc]
         return rows
 
     def _encoded(self, rows: object, reset: bool, fitted: Schema | None) -> NDArray[np.floating] | None:
-        """Encode rows of which some columns hold dates or categories, or numbers that NumPy does not read by itself.
+        """Encode rows with columns of dates or categories, or of numbers that NumPy does not read by itself.
 
         None if NumPy reads all of them. Warns of categories that the forest has not seen.
         """
@@ -171,7 +171,7 @@ class ReadsRows(BaseEstimator):  # type: ignore[misc]
         return matrix
 
     def _numeric_rows(self, rows: RowsLike, reset: bool) -> Matrix | scipy.sparse.spmatrix:
-        """Check rows in memory that hold only numbers, as scikit-learn checks them."""
+        """Check rows of numbers in memory as scikit-learn checks them."""
         is_accepted = self._zero_is_absent or self.__sklearn_tags__().input_tags.sparse
         accept_sparse = "csr" if is_accepted else False
         checked = validate_data(self, rows, reset=reset, accept_sparse=accept_sparse, ensure_all_finite=False)
@@ -189,7 +189,7 @@ class ReadsRows(BaseEstimator):  # type: ignore[misc]
 
 
 def names_kept(forest: Any) -> list[str]:
-    """Names of the features of a fitted estimator, or of what it was loaded from; empty if they have none."""
+    """Return the feature names of a fitted estimator, or of the forest that it was loaded from; may be empty."""
     own = forest.forest_
     kept = getattr(forest, "feature_names_in_", own.schema.names if own.schema else ())
     return [*map(str, kept)]

@@ -1,4 +1,4 @@
-"""The estimator of the random forest distance."""
+"""Estimator of the random forest distance."""
 
 from __future__ import annotations
 
@@ -32,17 +32,18 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class RFD(OnPairs):
-    """Random forest distance (Xiong et al.): a distance that also depends on where the two points are.
+    """Random forest distance (Xiong et al.), which also depends on the position of the two points.
 
-    The trees learn to tell must-link from cannot-link pairs by |x - x'| and (x + x') / 2; of a feature of categories
-    by whether the two differ, and by which two they are, in either order. The distance of two points is the share of
-    trees that vote against a link.
+    The trees classify pairs as must-link or cannot-link by |x - x'| and (x + x') / 2. For a categorical feature they
+    use whether the two categories differ, and which two they are, in either order. The distance of two points is the
+    share of trees that vote against a link.
 
     Parameters
     ----------
     {parameters}
     pair_columns : list of str, PairColumn or Comparison, or None, default=None
-        As in `TreeRank`. With all four of the whole rows, pairs of classes that were never taught are ordered better.
+        As in `TreeRank`. With all four columns of whole rows, pairs of classes that were not in training are ranked
+        better.
 
     Attributes
     ----------
@@ -55,13 +56,14 @@ class RFD(OnPairs):
     feature_importances_ : ndarray of shape (n_features_in_,)
         Share of each feature in the gain of all splits: the sum of the next two attributes.
     relative_importances_, absolute_importances_ : ndarray of shape (n_features_in_,)
-        Share of the differences of a feature, and of its middles; of categories, of whether they differ, and of which
-        two they are. With ``pair_columns`` the shares add up to 1 together with ``pair_column_importances_``.
+        Shares of the differences of a feature, and of its means. For a categorical feature these are the shares of
+        whether the two differ, and of which two they are. With ``pair_columns`` the shares add up to 1 together with
+        ``pair_column_importances_``.
     pair_column_importances_ : ndarray of shape (n_pair_columns,)
         Share of each of ``pair_columns``, comparisons after the others.
     oob_score_ : float
-        With ``oob_score``: share of the training pairs that are classified correctly by the trees that drew neither
-        point.
+        With ``oob_score``: accuracy on the training pairs, each classified by the trees that drew neither of its
+        points.
 
     Examples
     --------
@@ -100,7 +102,7 @@ class RFD(OnPairs):
     client: Client | None = None
 
     def _grow_from(self, data: Data, params: dict[str, Value], seed: int) -> None:
-        """Grow the forest, and estimate its error from the pairs whose points a tree has not drawn."""
+        """Grow the forest, and estimate its error from out-of-bag pairs."""
         super()._grow_from(data, params, seed)
         if self.oob_score:
             with warnings.catch_warnings():
@@ -124,7 +126,7 @@ class RFD(OnPairs):
 
     @property
     def absolute_importances_(self) -> Floats:
-        """Share of each feature's middles in the gain of all splits, shape (n_features_in_,)."""
+        """Share of each feature's means in the gain of all splits, shape (n_features_in_,)."""
         return self._gain_shares()[1]
 
     @property
@@ -134,7 +136,7 @@ class RFD(OnPairs):
         return scoring.feature_importances(self.forest_)[pair_scores.columns_of(self.forest_).n_of_family :]
 
     def _gain_shares(self) -> Floats:
-        """Share of the differences and of the middles of each feature in the gain, shape (2, n_features_in_)."""
+        """Return the shares of the differences and of the means of each feature, shape (2, n_features_in_)."""
         check_is_fitted(self)
         columns = pair_scores.columns_of(self.forest_)
         shares = np.zeros(2 * columns.n_features)

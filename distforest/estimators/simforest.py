@@ -1,4 +1,4 @@
-"""The estimators of similarity forests, which classify and regress objects by their similarities alone."""
+"""Estimators of similarity forests, which classify objects or predict targets from similarities only."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     from distforest.sources.source import Floats, Int32s, Source
 
 SUBSETS = "feature_subsets"
-"""The word for linear similarities over a few features, drawn anew for every pair of objects."""
+"""The name of linear similarities over a few features, drawn anew for every pair of objects."""
 
 SIMILARITY = (
     Parameter(
@@ -110,14 +110,14 @@ SIMILARITY = (
 
 
 class TrainingMatrix(NamedTuple):
-    """The matrix that a forest learns from, and how rows of the same kind are read."""
+    """Matrix that a forest learns from, and how rows of the same kind are read."""
 
     rows: RowKind
     values: np.ndarray | SparseSource
 
 
 class OnSimilarities(OnRows):
-    """The base of the estimators that read similarities: given, computed from features, or evaluated when needed."""
+    """Base class of the estimators that read similarities: precomputed, from features, or evaluated when needed."""
 
     _random_cuts: ClassVar[bool] = False
     similarity: SimilarityLike
@@ -141,7 +141,7 @@ class OnSimilarities(OnRows):
 
     @property
     def _lazy(self) -> tuple[Lazy, ...]:
-        """The similarities, if functions evaluate them; else none."""
+        """Similarities that functions evaluate; may be empty."""
         return tuple(one for one in similarities_of(self.similarity) if isinstance(one, Lazy))
 
     @property
@@ -170,7 +170,7 @@ class OnSimilarities(OnRows):
         return TrainingMatrix(Dense.from_shape(matrix.shape, self.kind), matrix)
 
     def _read_training(self, X: RowsLike) -> TrainingMatrix | None:
-        """Read the training matrix; or None for a `Lazy` similarity, of which the training objects are kept."""
+        """Read the training matrix; for a `Lazy` similarity, keep the training objects and return None."""
         if self._lazy:
             self._set_objects(X)
             self.n_features_in_ = len(self._training_items[0])
@@ -210,7 +210,7 @@ class OnSimilarities(OnRows):
         return self._training_matrix(self._rows(X, reset=reset), similarity)
 
     def _source(self, X: RowsLike) -> Source:
-        """Read rows as `OnRows` does, of several given similarities those of a matrix for each of them."""
+        """Read rows as `OnRows` does, and for several precomputed similarities the rows of a matrix for each."""
         rows = self.forest_.meaning.rows
         if not isinstance(rows, Several) or rows.is_built_in:
             return super()._source(X)
@@ -224,7 +224,7 @@ class OnSimilarities(OnRows):
             self.n_features_in_ = rows.n_objects
 
     def _bind_again(self, X: RowsLike) -> None:
-        """Let the `Lazy` similarities of an opened forest read its training objects, for which ``X`` stands.
+        """Bind the `Lazy` similarities of an opened forest to its training objects ``X``.
 
         Raises
         ------
@@ -244,7 +244,7 @@ class OnSimilarities(OnRows):
         self.objects_ = self._training_items if is_list else self._training_items[0]
 
     def _items(self, X: RowsLike) -> list[Items]:
-        """The objects for which rows stand, in the form of each `Lazy` similarity."""
+        """Return the objects of rows, in the form of each `Lazy` similarity."""
         return [items_of(lazy, X) for lazy in self._lazy]
 
     def _grow_from_similarities(
@@ -288,7 +288,7 @@ class OnSimilarities(OnRows):
         return nodes_of(self.forest_, self._bound(), self._items(X))
 
     def _params(self) -> dict[str, Value]:
-        """The parameters as the user has set them; the first similarity stands for all, a matrix for a function."""
+        """Return the parameters as set; the first similarity represents all, and a matrix represents a function."""
         params, similarities = super()._params(), similarities_of(self.similarity)
         [parameter] = (own for own in self._parameters if own.name == "similarity")
         check_similarities(similarities, parameter, SUBSETS)
@@ -303,7 +303,7 @@ class OnSimilarities(OnRows):
 
 @dataclass(eq=False, repr=False)
 class _SimForest(OnSimilarities):
-    """The base of the classifier and the regressor: their parameters, training and predictions."""
+    """Base class of the classifier and the regressor: their parameters, training and predictions."""
 
     _method = METHODS["simforest"]
     _parameters = (*SIMILARITY, *(p for p in _method.parameters if p.name != "class_weight"))
@@ -341,12 +341,12 @@ class _SimForest(OnSimilarities):
         Parameters
         ----------
         X
-            For ``similarity="precomputed"`` the similarity (or distance) of each pair of objects, NaN where it is
-            unobserved, shape (n, n), or for a list of them (n, n, n_similarities), or a list of matrices; otherwise
-            features, shape (n, n_features). Array-like, data frame, Zarr array, or the address of one. Of a sparse
-            matrix (of SciPy, or the address of one in Zarr) the stored entries are observed and all others unobserved,
-            except that the distance of an object to itself is 0. For a `Lazy`
-            similarity the objects, a sequence of length n, or places in its ``objects``, integers of shape (n,).
+            For ``similarity="precomputed"`` the similarity (or distance) of each pair of objects, shape (n, n), NaN
+            where it is unobserved; for a list of them, an array of shape (n, n, n_similarities) or a list of matrices.
+            Otherwise features, shape (n, n_features). Array-like, data frame, Zarr array, or the address of one. In a
+            sparse matrix (of SciPy, or the address of one in Zarr) entries that are not stored are unobserved, except
+            that the distance of an object to itself is 0. For a `Lazy` similarity, the objects, a sequence of length n,
+            or their positions in its ``objects``, integers of shape (n,).
         y
             A label or a target for each object, shape (n,): array-like, Zarr array, or the address of one. Dates are
             read in their own unit: see `Targets`.
@@ -361,7 +361,7 @@ class _SimForest(OnSimilarities):
         Warns
         -----
         DistforestWarning
-            A check has found something, or the forest has learned little: see the page on checks.
+            A check has a finding, or the forest has learned little: see the page on checks.
         """
         params = self._checked_params(y)
         X, y, sample_weight = computed(X, y, sample_weight)
@@ -395,13 +395,13 @@ class _SimForest(OnSimilarities):
 
     @property
     def cut_(self) -> str:
-        """The cut, ``"best"``, ``"zero"`` or ``"exemplars"``: as the parameters say, or as a trial has chosen."""
+        """Cut of candidates, ``"best"``, ``"zero"`` or ``"exemplars"``, from the parameters or a trial."""
         check_is_fitted(self)
         return str(self.forest_.meaning.params.get("cut", BEST))
 
     @property
     def cut_errors_(self) -> dict[str, float]:
-        """The error out of bag of the trial with each cut: the most wrong votes as a share, or the mean square."""
+        """Out-of-bag error of the trial with each cut: the largest share of wrong votes, or the mean squared error."""
         check_is_fitted(self)
         if (chosen := ChosenCut.from_provenance(self.forest_.provenance)) is None:
             raise AttributeError("cut_errors_: the forest was fitted without cut='auto'")
@@ -409,7 +409,7 @@ class _SimForest(OnSimilarities):
 
     @property
     def feature_importances_(self) -> Floats:
-        """The share of each similarity of a list in the gain of all cuts, shape (n_similarities,)."""
+        """Share of each similarity of a list in the gain of all cuts, shape (n_similarities,)."""
         check_is_fitted(self)
         if not isinstance(self.forest_.meaning.rows, Several):
             raise AttributeError("feature_importances_: the forest reads one similarity")  # noqa: TRY004  (a property)
@@ -417,7 +417,7 @@ class _SimForest(OnSimilarities):
 
     @classmethod
     def _opens(cls, meaning: Meaning) -> bool:
-        """Whether a forest with this meaning is one of this estimator: with classes for labels, without for targets."""
+        """Return whether a forest is one of this estimator: with classes for labels, without for targets."""
         return super()._opens(meaning) and (cls._relation is Labels) == (meaning.classes is not None)
 
     def _truth(self, y: VectorLike) -> Truth:
@@ -448,9 +448,9 @@ class _SimForest(OnSimilarities):
             return scoring.predict_rows(self.forest_, source)
 
     def _predicted(self, X: RowsLike, y: VectorLike, sample_weight: VectorLike | None) -> tuple[Any, Any, Any]:
-        """Predict the rows of ``X``, and compute what ``y`` and ``sample_weight`` say of them, in one graph.
+        """Predict the rows of ``X``, and compute ``y`` and ``sample_weight``, in one graph.
 
-        A Dask array of rows, which have no names, is never held as a whole.
+        A Dask array of rows, which have no names, is never in memory as a whole.
         """
         if is_dask_array(X):
             return computed(self.predict(X), y, sample_weight)
@@ -473,7 +473,7 @@ class _SimForest(OnSimilarities):
 
 @dataclass(eq=False, repr=False)
 class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
-    """Similarity forest (Sathe and Aggarwal): classifies objects of which only similarities are known.
+    """Similarity forest (Sathe and Aggarwal), which classifies objects by their similarities.
 
     A node draws pairs of objects of different classes. It splits its objects by the difference of their similarities to
     the two objects of a pair, where this separates the classes best. The distance of two objects is the probability
@@ -488,13 +488,13 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
     forest_, digest_, n_features_in_, feature_names_in_
         As in `SMERF`; for a `Lazy` similarity ``n_features_in_`` is the number of training objects.
     objects_, n_evaluations_, n_closed_
-        For a `Lazy` similarity: the training objects, of a list those of each similarity; the number of pairs that the
-        fit has paid for; and the number of nodes that were not split, or trees that were not begun, because the budget
-        was spent.
+        For a `Lazy` similarity: the training objects, or for a list those of each similarity; the number of pairs that
+        the fit has evaluated; and the number of nodes that were not split, or trees that were not begun, because the
+        budget was spent.
     cut_ : str
         How candidates are cut: ``"best"``, ``"zero"`` or ``"exemplars"``, which a trial chooses with ``cut="auto"``.
     cut_errors_ : dict
-        With ``cut="auto"``: the share of objects that the vote of a trial forest gets wrong at most, for each cut.
+        With ``cut="auto"``: for each cut, the largest share of objects that a trial forest may have misclassified.
     feature_importances_ : ndarray of shape (n_similarities,)
         For a list of similarities: the share of each in the gain of all cuts.
     classes_ : ndarray of shape (n_classes,)
@@ -542,16 +542,17 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
 
     @by_blocks
     def predict(self, X: RowsLike) -> np.ndarray:
-        """Predict the most probable label of each row of ``X``, the first of equally probable ones; shape (n,)."""
+        """Predict the most probable label of each row of ``X``, the first among equals; shape (n,)."""
         codes = np.argmax(self.predict_proba(X), axis=1)
         labels: np.ndarray = self.classes_[codes]
         return labels
 
     @by_blocks
     def predict_proba(self, X: RowsLike) -> Floats:
-        """Compute the weighted share of each class in the nodes in which the rows of ``X`` end, shape (n, n_classes).
+        """Compute the probability of each class for the rows of ``X``, shape (n, n_classes).
 
-        With ``voting="nearest"`` it is the share of the trees that vote for the class.
+        It is the mean weighted share of the class in the nodes in which the row ends; with ``voting="nearest"``, the
+        share of the trees that vote for the class.
         """
         return self._predict(X)
 
@@ -563,7 +564,7 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
         X
             Rows as for `predict`.
         y, sample_weight
-            What is true of each row, and how much it counts, shape (n,) both.
+            The ground truth of each row, and its weight, both of shape (n,).
         """
         from sklearn.metrics import accuracy_score  # noqa: PLC0415  (a tenth of a second that a fit does without)
 
@@ -572,7 +573,7 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
 
 
 class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
-    """Similarity forest for targets: a split minimises the variance of the targets within its two sides.
+    """Similarity forest (Sathe and Aggarwal) for targets: a split minimises the variance within its two sides.
 
     A node draws pairs of objects, with higher probability the further apart their targets are. The distance of two
     objects is half the mean squared difference of targets from the leaves in which they end.
@@ -590,7 +591,7 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
     cut_ : str
         Where candidates are cut: ``"best"`` or ``"zero"``, which a trial chooses with ``cut="auto"``.
     cut_errors_ : dict
-        With ``cut="auto"``: the mean squared error out of bag of a trial forest with each cut.
+        With ``cut="auto"``: the out-of-bag mean squared error of a trial forest with each cut.
     oob_prediction_ : ndarray of shape (n,)
         With ``oob_score``: mean target of each training object over the trees that did not draw it; NaN if every tree
         drew it.
@@ -619,7 +620,7 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
 
     @by_blocks
     def predict(self, X: RowsLike) -> Floats:
-        """Predict the mean target of the nodes in which the rows of ``X`` end, or of the voting objects, shape (n,).
+        """Predict the target of each row of ``X``, shape (n,): the mean of the nodes in which it ends, or of the votes.
 
         A date is predicted as a number in the unit of the training dates, counted from 1970: see `Targets`.
         """
@@ -633,7 +634,7 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
         X
             Rows as for `predict`.
         y, sample_weight
-            What is true of each row, and how much it counts, shape (n,) both.
+            The ground truth of each row, and its weight, both of shape (n,).
         """
         predicted, true, weights = self._predicted(X, y, sample_weight)
         return r_squared(true, predicted, weights)

@@ -1,4 +1,4 @@
-"""The parameter ``similarity``, which may be a list: several similarities of the same objects."""
+"""Parameter ``similarity``, which may be a list: several similarities of the same objects."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from distforest.sources.row_kinds import RowKind
 
 PRECOMPUTED = "precomputed"
-"""The word for a similarity that is given as a matrix."""
+"""The name of a similarity that is given as a matrix."""
 
 
 def similarities_of(given: SimilarityLike) -> tuple[str | Lazy, ...]:
-    """The similarities of the parameter: those of a list, or the only one."""
+    """Return the similarities of the parameter as a tuple, for a list or a single one."""
     return tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
 
 
 def check_similarities(given: tuple[str | Lazy, ...], parameter: Parameter, alone: str) -> None:
-    """Refuse a list that is empty, has an unknown entry or the word ``alone``, or whose entries read different rows.
+    """Refuse a list that is empty, has an unknown entry or ``alone``, or whose entries read different rows.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def check_similarities(given: tuple[str | Lazy, ...], parameter: Parameter, alon
 
 
 def weights_of(given: VectorLike | None, n_measures: int) -> tuple[float, ...]:
-    """How often a candidate draws each similarity; raises InputError for anything but a number >= 0 for each."""
+    """Return the weight of each similarity; raises InputError for anything but a number >= 0 for each."""
     if given is None:
         return (1.0,) * n_measures
     weights = np.asarray(unmasked(given), np.float64)
@@ -62,7 +62,7 @@ def weights_of(given: VectorLike | None, n_measures: int) -> tuple[float, ...]:
 
 
 def matrices_of(X: RowsLike, n_measures: int) -> list[RowsLike]:
-    """The matrix of each similarity: those of a list, or the last axis of an array of shape (n, n_objects, n_measures).
+    """Return the matrix of each similarity, from a list or an array of shape (n, n_objects, n_measures).
 
     Raises
     ------
@@ -83,7 +83,7 @@ def matrices_of(X: RowsLike, n_measures: int) -> list[RowsLike]:
 
 
 def side_by_side(matrices: Iterable[np.ndarray]) -> np.ndarray:
-    """Matrices of the same rows as one, shape (n, n_measures * n_objects); raises InputError if shapes differ."""
+    """Join matrices side by side, shape (n, n_measures * n_objects); raises InputError if shapes differ."""
     listed = list(matrices)
     shapes = {matrix.shape for matrix in listed}
     if len(shapes) > 1:
@@ -92,7 +92,7 @@ def side_by_side(matrices: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def words_of(rows: RowKind) -> str | list[str]:
-    """The parameter ``similarity`` of a forest, in words."""
+    """Return the value of the parameter ``similarity`` for the rows of a forest."""
     if isinstance(rows, Several):
         return [PRECOMPUTED if isinstance(measure, Dense) else measure.kind for measure in rows.measures]
     return rows.kind if isinstance(rows, Kernel) else PRECOMPUTED

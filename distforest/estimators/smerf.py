@@ -1,4 +1,4 @@
-"""The estimator of SMERF."""
+"""Estimator of SMERF."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ BLOCK_NODES = 1 << 25
 
 @dataclass(eq=False, repr=False)
 class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # type: ignore[misc]
-    """Similarity and metric random forest (Tomita and Vogelstein): learns a given distance from features.
+    """Similarity and metric random forest (Tomita and Vogelstein), which learns a distance from features.
 
     A split minimises the mean pairwise distance within its two sides. The distance of two rows is the mean training
     distance between the leaves in which they end, averaged over the trees.
@@ -96,14 +96,14 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         The labels, sorted, if the forest has learned labels.
     oob_rmse_, oob_score_ : float
         With ``oob_score``: root mean squared error and coefficient of determination of the out-of-bag distances of all
-        pairs i < j of training rows whose distances were observed, or of 2^21 random pairs if there are more. With
-        labels, too, it is that of their distances, 0 and 1, and not an accuracy. 1 is
-        best; the mean distance as the answer to all pairs has 0; below 0 the forest is worse than that.
+        pairs i < j of training rows whose distances were observed, or of 2^21 random pairs if there are more. For
+        labels it is also that of their distances, 0 and 1, and not an accuracy. The best score is 1. A forest that
+        always answers the mean distance has the score 0, and a worse one has a negative score.
     unobserved_share_ : float
-        Share of all pairs of leaves of which no distance was observed, so that their parents stand in; 0.0 if the
+        Share of all pairs of leaves without an observed distance, for which their parents are used; 0.0 if the
         distances were complete.
     n_evaluations_ : int
-        After a fit to a `Lazy` function: the number of pairs that it has paid for.
+        After a fit to a `Lazy` function: the number of pairs that it has evaluated.
     n_features_in_, feature_names_in_, feature_dtypes_in_
         Number of features; and their names and dtypes, if ``X`` is a data frame with string names or a Zarr array with
         the attribute ``feature_names``. A saved forest keeps them.
@@ -116,7 +116,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
     >>> forest.distance(X[:1], X[[1, 50, 100]]).round(1)
     array([[0., 1., 1.]])
 
-    For cross-validation, give distances as `Distances`, whose rows and columns are selected together:
+    For cross-validation, pass distances as `Distances`, whose rows and columns are selected together:
 
     >>> from sklearn.model_selection import GridSearchCV
     >>> from distforest import Distances
@@ -166,26 +166,27 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
             In a sparse matrix an absent value is 0.
         y
             The ground truth: distances, shape (n, n), as a matrix or as `Distances`; `Labels`, `Targets`, `Embedding`
-            or `Graph`; or a vector, shape (n,). NaN in a matrix is an unobserved distance, `ObservedDistances`
-            are a sparse matrix of the observed ones. A vector with fractional numbers is read as `Targets`, any other
-            (strings, booleans, whole numbers) as `Labels`. Give dates as `Targets`. A `Lazy` function of distances is
-            asked for as many pairs as its budget allows, of the objects that it names, one for each row, or of the rows
-            of ``X``; the distances of all other pairs are unobserved.
+            or `Graph`; or a vector, shape (n,). NaN in a matrix is an unobserved distance. `ObservedDistances`
+            is a sparse matrix of the observed ones. A vector with fractional numbers is read as `Targets`, any other
+            (strings, booleans, integers) as `Labels`. Pass dates as `Targets`. A `Lazy` function of distances is
+            evaluated for as many pairs as its budget allows, and all other distances are unobserved. Its arguments are
+            its ``objects``, one for each row, or else the rows of ``X``.
         sample_weight
-            A weight for each row, shape (n,): array-like, Zarr array, or the address of one. Whole weights count as so
-            many equal rows, fractional ones in relation to their mean; a row of weight 0 is absent. None: 1 for all.
+            A weight for each row, shape (n,): array-like, Zarr array, or the address of one. An integer
+            weight counts as that many equal rows; fractional weights are relative to their mean. A row of weight 0 has
+            no effect. None: 1 for all.
 
         Raises
         ------
         InputError
             A parameter, ``X``, ``y`` or ``sample_weight`` cannot be used.
         JobError
-            A `Lazy` function failed for a pair as often as it may; its ledger keeps what it returned before.
+            A `Lazy` function failed too often for a pair. Its ledger keeps the values of other pairs.
 
         Warns
         -----
         DistforestWarning
-            A check has found something, or the forest has learned little: see the page on checks.
+            A check has a finding, or the forest has learned little: see the page on checks.
         """
         params = self._checked_params(y)
         X, y, sample_weight = computed(X, y, sample_weight)
@@ -236,7 +237,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         params: dict[str, Value],
         sample_weight: Floats | None,
     ) -> EvaluatedDistances:
-        """Ask a function for distances of the training rows, within its budget."""
+        """Evaluate distances of the training rows by a function, within its budget."""
         n = features.shape[0]
         if lazy.objects is None and is_sparse(opened_rows(X)):
             raise InputError("Lazy: without objects the function gets the rows of X, which are sparse; name objects")
@@ -258,7 +259,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
 
     @property
     def classes_(self) -> np.ndarray:
-        """The labels, sorted; raises AttributeError if the forest has learned anything else."""
+        """Sorted labels; raises AttributeError if the forest has learned anything else."""
         check_is_fitted(self, "forest_")
         if self.forest_.meaning.classes is None:
             raise AttributeError("classes_: the forest was not taught labels")
@@ -266,13 +267,13 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
 
     @by_blocks
     def predict(self, X: RowsLike) -> np.ndarray:
-        """Predict labels, targets or points of an embedding, whichever the forest has learned.
+        """Predict labels, targets or points of an embedding, depending on the ground truth.
 
         Returns
         -------
         ndarray of shape (n,), or (n, q) for an embedding of q > 1 dimensions
-            The label with the largest mean share in the leaves in which a row ends, the first of equal ones; or the
-            mean over these leaves. A date is predicted as a number in the unit of the training dates, counted from
+            The label with the largest mean share in the leaves in which a row ends, the first among equals; or the mean
+            over these leaves. A date is predicted as a number in the unit of the training dates, counted from
             1970: see `Targets`.
 
         Raises
@@ -289,7 +290,9 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
 
     @by_blocks
     def predict_proba(self, X: RowsLike) -> Floats:
-        """Compute the mean share of each class in the leaves in which the rows of ``X`` end, shape (n, n_classes).
+        """Compute the probability of each class for the rows of ``X``, shape (n, n_classes).
+
+        It is the mean share of the class in the leaves in which the row ends.
 
         Raises
         ------
@@ -306,7 +309,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
 
     @property
     def unobserved_share_(self) -> float:
-        """Share of all pairs of leaves of which no distance was observed; 0.0 if the distances were complete."""
+        """Share of all pairs of leaves without an observed distance; 0.0 if the distances were complete."""
         check_is_fitted(self, "forest_")
         return scoring.unobserved_share(self.forest_)
 
@@ -321,25 +324,24 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         return scoring.distance(self.forest_, nodes, self.forest_.training_nodes)
 
     def training_distance(self, X: RowsLike, y: TruthLike, *, sides: str = "auto") -> Floats:
-        """Compute the distance of each row of ``X`` to each training row, one-sided if that is better out of bag.
+        """Compute the distance of each row of ``X`` to each training row from one or two leaves.
 
         `transform` compares the leaves of both rows. The *one-sided* distance compares the leaf of the new row with the
-        training row itself: it is the mean of the training row's own distances to the members of that leaf, over the
-        trees. So in a graph a training node's own links count.
+        training row itself: it is the mean, over the trees, of the distances of the training row to the members of that
+        leaf. So in a graph it uses the links of each training node.
 
         Parameters
         ----------
         X
             Rows as for `fit`, shape (n, n_features).
         y
-            What the training rows were taught, as for `fit`. It is compared with what the forest keeps: absolute
-            differences, links, and distances where the leaf table is ``"members"``, as a whole; otherwise the mean
-            distances of leaves, so nothing is known of a row that no tree drew, and of the distance of two rows that no
-            tree drew together, nor of changes that leave these means as they are (see ``distforest inspect`` for the
-            kind of leaf table).
+            The ground truth of the training rows, as for `fit`. It is compared with the forest. Absolute differences,
+            links, and distances with the leaf table ``"members"`` are compared completely (``distforest inspect`` shows
+            the kind of leaf table). Otherwise only the mean distances of leaves are compared. This does not cover rows
+            that no tree drew, pairs that no tree drew together, and changes that keep these means.
         sides
-            ``"two"``, the distance of `transform`; ``"one"``, the one-sided distance; ``"auto"``, the one that scores
-            better for training rows as if they were new, see `compare_sides`.
+            ``"two"``, the distance of `transform`; ``"one"``, the one-sided distance; ``"auto"``, the one with the
+            better out-of-bag score, see `compare_sides`.
 
         Returns
         -------
@@ -348,12 +350,12 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         Raises
         ------
         InputError
-            ``X`` cannot be read, ``y`` is no ground truth of the training rows, or ``sides`` is none of these.
+            ``X`` cannot be read, ``y`` is not the ground truth of the training rows, or ``sides`` is unknown.
 
         Warns
         -----
         DistforestWarning
-            Both distances score the same, so that the choice says nothing.
+            Both distances have the same score, so that the choice is arbitrary.
 
         Examples
         --------
@@ -378,15 +380,15 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         return one_sided.distance_to_training(self.forest_, nodes, truth)
 
     def compare_sides(self, y: TruthLike, scoring: str | None = None) -> ScoredSides:
-        """Score the distance of two leaves and the one-sided one, see `training_distance`, for training rows.
+        """Score the two-sided and the one-sided distance of `training_distance` on out-of-bag rows.
 
-        A training row counts as new to the trees that did not draw it, and is compared with all other training rows,
-        or with 2,048 random ones of them, which are known to the trees.
+        A training row counts as new for the trees that did not draw it. It is compared with all other training rows,
+        or with 2,048 random ones, which count as known.
 
         Parameters
         ----------
         y
-            What the training rows were taught, as for `fit`.
+            The ground truth of the training rows, as for `fit`.
         scoring
             One of the scores of `tune`; None: ``"roc_auc"`` if the true distances have two values, as links have,
             otherwise ``"spearman"``.
@@ -394,18 +396,18 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         Returns
         -------
         ScoredSides
-            ``chosen`` is the better one, ``scores`` has all scores of both.
+            ``chosen`` is the better distance, and ``scores`` has all scores of both.
 
         Raises
         ------
         InputError
-            ``y`` is no ground truth of the training rows, the score is not defined for it, or every tree drew all rows.
+            ``y`` is not the ground truth of the training rows, the score is undefined, or every tree drew all rows.
         """
         check_is_fitted(self, "forest_")
         return score_sides(self.forest_, self._training_truth(y), scoring)
 
     def _training_truth(self, y: TruthLike) -> Truth:
-        """Read what the training rows were taught; raises InputError if it is of others."""
+        """Read the ground truth of the training rows; raises InputError if it is that of others."""
         truth = scoring.truth_as_learned(self.forest_, y)
         check_own_distances(self.forest_, truth)
         return truth
@@ -413,17 +415,17 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
     def oob_distance(
         self, left: VectorLike, right: VectorLike, *, sides: str | None = None, y: TruthLike | None = None
     ) -> Floats:
-        """Compute the distance of pairs of training rows by the trees that drew neither of the two.
+        """Compute the out-of-bag distance of pairs of training rows, by the trees that drew neither row.
 
         Parameters
         ----------
         left, right
             Numbers of the rows, shape (n_pairs,) both.
         sides
-            None: both rows count as new. ``"two"`` or ``"one"``: the left row counts as new, to the trees that did not
-            draw it, and the right one is known; the distance is that of `training_distance`.
+            None: both rows count as new. ``"two"`` or ``"one"``: only the left row counts as new, for the trees that
+            did not draw it, and the distance is that of `training_distance`.
         y
-            With ``sides``: what the training rows were taught, as for `fit`.
+            With ``sides``: the ground truth of the training rows, as for `fit`.
 
         Returns
         -------
@@ -433,8 +435,8 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         Raises
         ------
         InputError
-            There are not as many left rows as right rows, a number is none of a training row, or one of ``sides`` and
-            ``y`` is missing.
+            ``left`` and ``right`` have different lengths, a number is not that of a training row, or one of ``sides``
+            and ``y`` is missing.
 
         Examples
         --------
@@ -484,16 +486,16 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         Returns
         -------
         distances, standard_errors : ndarray of shape (n,)
-            Only ``distances`` if not ``return_std``. A standard error says how much the forest's distance of a pair
-            would vary if it were grown on other rows of the same kind, by a jackknife over the rows that trees drew
-            (Wager, Hastie and Efron, 2014). It does not say how far the *true* distance is: that has a noise of its
-            own, and a forest draws distances towards the mean, which no jackknife sees. With few trees it is noise
-            itself, so grow several for each row.
+            Without ``return_std``, only ``distances`` is returned. A standard error estimates how much the distance of
+            a pair would vary if the forest were grown on other rows from the same population, by a jackknife over the
+            rows that trees drew (Wager, Hastie and Efron, 2014). It does not bound the error of the distance: true
+            distances have noise, and a forest shrinks distances towards the mean, which a jackknife does not estimate.
+            With few trees the standard error is itself noisy, so grow several trees for each row.
 
         Raises
         ------
         InputError
-            The rows cannot be read, or with ``return_std`` all trees have drawn the same rows.
+            The rows cannot be read, or with ``return_std`` all trees drew the same rows.
 
         Examples
         --------
@@ -511,7 +513,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         return distances, standard_errors.pair_standard_errors(self.forest_, nodes, others)
 
     def score(self, X: RowsLike, y: TruthLike, sample_weight: VectorLike | None = None) -> float:
-        """Compute the coefficient of determination of the distances of all pairs i < j of rows, at most 2^21 pairs.
+        """Compute the coefficient of determination (R2) of the distances of all pairs i < j, at most 2^21 pairs.
 
         Parameters
         ----------
@@ -520,17 +522,18 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         y
             The ground truth in any form that `fit` accepts; a vector is read as the kind that the forest has learned.
         sample_weight
-            A weight for each row, shape (n,), as for `fit`; a pair weighs the product of the weights of its two rows.
+            A weight for each row, shape (n,), as for `fit`; the weight of a pair is the product of
+            the weights of its two rows.
 
         Raises
         ------
         InputError
-            ``y`` is no ground truth for these rows, or ``sample_weight`` cannot be used.
+            ``y`` is not a ground truth for these rows, or ``sample_weight`` cannot be used.
 
         Warns
         -----
         DistforestWarning
-            All pairs are equally far apart, as rows of one class are, so that the score says nothing.
+            All pairs are at the same distance, as rows of one class are, so that the score is meaningless.
         """
         X, y, sample_weight = computed(X, y, sample_weight)
         nodes = self._nodes(X)
@@ -557,20 +560,20 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         return r_squared(true, estimate, weights_of_pairs(weights, left, right))
 
     def permutation_importances(self, X: RowsLike, y: TruthLike, *, random_state: SeedLike = 0) -> FeatureImportances:
-        """Compute by how much the out-of-bag distances of pairs become worse when a feature is permuted.
+        """Compute the increase of the out-of-bag error of distances when a feature is permuted.
 
-        In each tree the values of a feature are permuted among rows that the tree did not draw, and the mean squared
-        error of the tree's distances of all pairs of these rows is compared with that before (Breiman, Random Forests,
-        2001, section 10, with pairs instead of rows). The importance is the mean increase over the trees, in the
-        squared unit of the distance. It is of an original feature also where splits read sums of several. It may be
-        below 0 for a feature that does not matter. Of more than 512 rows that a tree did not draw, 512 are drawn at
-        random. A pair weighs the product of the weights of its rows, and unobserved pairs are left out.
+        In each tree the values of a feature are permuted among the out-of-bag rows. The importance is the increase of
+        the mean squared error of the tree's distances of all pairs of these rows, averaged over the trees, in the
+        squared unit of the distance (Breiman, Random Forests, 2001, section 10, with pairs instead of rows). If splits
+        read sums of features, each feature of a sum is permuted by itself. The importance of an irrelevant feature may
+        be negative. If a tree has more than 512 out-of-bag rows, 512 of them are drawn at random. The weight of a pair
+        is the product of the weights of its rows, and unobserved pairs are left out.
 
         Parameters
         ----------
         X, y
-            The rows and the ground truth that the forest has learned, in their order. For other rows there is
-            scikit-learn's ``permutation_importance``.
+            The training rows and their ground truth, in the same order. For other rows use scikit-learn's
+            ``permutation_importance``.
         random_state
             Seed of the permutations.
 
@@ -582,7 +585,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         Raises
         ------
         InputError
-            ``X`` are not the training rows, ``y`` is not what they were taught, or no tree left two of them out.
+            ``X`` are not the training rows, ``y`` is not their ground truth, or no tree has two out-of-bag rows.
 
         Examples
         --------
@@ -604,7 +607,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
 
 
 def _check_same_length(truth: Truth, n_rows: int) -> None:
-    """Raise InputError if the ground truth is not of so many rows."""
+    """Raise InputError if the ground truth has another number of rows."""
     if len(truth.values) != n_rows:
         text = f"found {counted(n_rows, 'row')} of X and {len(truth.values)} of {truth.kind.noun}"
         raise InputError(f"{text}: inconsistent numbers of samples")

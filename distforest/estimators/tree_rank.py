@@ -1,4 +1,4 @@
-"""The estimator of TreeRank for similarities: ranking trees and forests over pairs of points."""
+"""Estimator of TreeRank for similarities: ranking trees and forests over pairs of points."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RANK_CHANCE = ROC(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
 
 @dataclass(eq=False, repr=False)
 class TreeRank(OnPairs):
-    """Similarity TreeRank (Clemencon, Vogel): a similarity whose ROC curve is as high as possible.
+    """Similarity TreeRank (Clemencon, Vogel), which learns a similarity by maximising its ROC curve.
 
     Each tree ranks pairs from the most to the least similar, and the forest averages the ranks of its trees;
     ``n_estimators=1`` is a single ranking tree. The similarity of two points is the rank of their pair, from 1 for the
@@ -48,10 +48,10 @@ class TreeRank(OnPairs):
     ----------
     {parameters}
     pair_columns : list of str, PairColumn or Comparison, or None, default=None
-        Further symmetric columns of a pair: "euclidean", "whitened", "inner" and "cosine" of whole rows, objects of
-        your own (see `distforest.estimators.pair_columns`), or a `Comparison` of fields such as names and dates, which
-        nothing else reads then. A column whose ``random_state`` is None gets its seed from that of the forest. A sealed
-        forest contains comparisons, but not the other objects: it then reads points in the form that `extended`
+        Further symmetric columns of a pair: "euclidean", "whitened", "inner" and "cosine" of whole rows, your own
+        objects (see `distforest.estimators.pair_columns`), or a `Comparison` of fields such as names and dates, which
+        no other column then reads. A column whose ``random_state`` is None derives its seed from that of the forest. A
+        sealed forest contains comparisons, but not the other objects: it then reads points in the form that `extended`
         returns.
     pruning_folds : int >= 2 or None, default=None
         Prune the trees by cross-validation with this number of folds of the points; None: do not prune.
@@ -67,10 +67,10 @@ class TreeRank(OnPairs):
     roc_ : ROC
         The ROC curve of the training pairs, the mean of the trees' curves; that of new pairs is lower.
     auc_ : float
-        The area under it.
+        The area under ``roc_``.
     pruning_ : Pruning
-        With ``pruning_folds``: the gain of area up to which partings of cells were undone, and the mean area on
-        held-out pairs for each gain that was tried.
+        With ``pruning_folds``: the gain of area up to which splits of cells were undone, and the mean area on held-out
+        pairs for each gain that was tried.
     tree_rocs_ : list of ROC
         The ROC curve of each tree on its own training pairs, with a knot for each leaf.
 
@@ -111,14 +111,14 @@ class TreeRank(OnPairs):
     client: Client | None = None
 
     def pair_score(self, left: PointsLike, right: PointsLike) -> Floats:
-        """Compute the similarity of row k of ``left`` and row k of ``right``, shapes (n, n_features); shape (n,).
+        """Compute the similarity, shape (n,), of row k of ``left`` and row k of ``right``.
 
         It is the mean (or median) rank of the pair over the trees, from 1 for the most similar down to 0.
         """
         return 1.0 - self.pair_distance(left, right)
 
     def similarity(self, X: PointsLike | None = None, Y: PointsLike | None = None) -> Floats:
-        """Compute the similarity of each row of ``X`` to each of ``Y``, as for `distance`; shape (n_x, n_y)."""
+        """Compute the similarity of each row of ``X`` to each row of ``Y``, shape (n_x, n_y)."""
         return 1.0 - self.distance(X, Y)
 
     def _grow_from(self, data: Data, params: dict[str, Value], seed: int) -> None:
@@ -148,7 +148,7 @@ class TreeRank(OnPairs):
 
     @property
     def tree_rocs_(self) -> list[ROC]:
-        """The ROC curve of each tree on its own training pairs; the diagonal if these are all of one kind."""
+        """ROC curve of each tree on its own training pairs; the diagonal if these are all of one class."""
         check_is_fitted(self)
         ranks = pair_scores.ranks_of(self.forest_)
         counts = (ranks.class_counts[ranks.leaves_in_order(tree)] for tree in range(self.forest_.n_trees))
@@ -156,10 +156,10 @@ class TreeRank(OnPairs):
 
     @property
     def roc_(self) -> ROC:
-        """The mean of the trees' curves."""
+        """Mean of the ROC curves of the trees."""
         return ROC.mean(self.tree_rocs_)
 
     @property
     def auc_(self) -> float:
-        """The area under the mean of the trees' curves."""
+        """Area under the mean of the ROC curves of the trees."""
         return float(np.mean([roc.auc for roc in self.tree_rocs_]))

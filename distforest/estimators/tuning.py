@@ -1,4 +1,4 @@
-"""Choosing parameters as SMERF's paper does: by the out-of-bag distances of pairs, on one training set."""
+"""Choice of parameters as in the paper of SMERF: by the out-of-bag distances of pairs, on one training set."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tuned(ScoredGrid):
-    """What a grid has scored, and the best forest.
+    """Scores of all cells of a grid, and the best forest.
 
     Attributes
     ----------
@@ -72,43 +72,46 @@ def tune(
     scoring: str = "neg_root_mean_squared_error",
     sample_weight: VectorLike | None = None,
 ) -> Tuned:
-    """Choose the parameters of a `SMERF` by out-of-bag distances of pairs (Tomita, Vogelstein, section 5).
+    """Tune the parameters of a `SMERF` by out-of-bag distances of pairs (Tomita, Vogelstein, section 5).
 
     All cells have the seed of the estimator, so their trees draw the same rows, and each pair is scored by trees that
-    drew neither of its rows. Cells that differ only in ``min_samples_split`` or ``max_depth`` share the trees of the
-    loosest of them, which are as if grown with each limit; so a grid of 5 x 3 costs 5 fits, and one for the best unless
-    it is one of these. They do not share trees if distances are missing or rows have weights.
+    drew neither of its rows. Cells that differ only in ``min_samples_split`` or ``max_depth`` share trees: those of the
+    cell with the loosest limits, which contain the trees of the others. So a grid of 5 x 3 needs 5 fits, and one more
+    for the best cell unless its forest is among them. Cells do not share trees if distances are missing or rows have
+    weights.
 
     Parameters
     ----------
     estimator
-        The forest, whose other parameters all cells have. It is not changed.
+        The forest; all cells have its other parameters. It is not changed.
     grid
-        Values to try by the name of a parameter; every combination is a cell. With a `Graph`, ``"diagonal"`` may be
-        one, the distance of a node to itself, which the forest learns with the links, and which is never scored.
+        The values to try, by the name of the parameter; every combination is a cell. For a `Graph`, ``"diagonal"`` may
+        be one of the names: the distance of a node to itself, which the forest learns with the links, but which is not
+        scored.
     X, y, sample_weight
         As for `SMERF.fit`.
     scoring
-        What is greatest in the best cell, over all pairs i < j, or those of 2,048 random rows:
-        ``"neg_root_mean_squared_error"``; ``"spearman"``, the rank correlation with the true distances; ``"roc_auc"``
-        or ``"average_precision"``, of finding pairs of the smaller of two distances (links, same labels).
+        The score that the best cell maximises, over all pairs i < j, or those of 2,048 random rows:
+        ``"neg_root_mean_squared_error"``; ``"spearman"``, the rank correlation with the true distances; or, if there
+        are only two distances (links, labels), ``"roc_auc"`` or ``"average_precision"`` of the pairs with the smaller
+        one.
 
     Returns
     -------
     Tuned
-        All cells with all scores, and the best forest. The score of the best is better than that on new rows, as it
-        was chosen.
+        All cells with all scores, and the best forest. The score of the best cell is optimistic, because it was
+        selected.
 
     Raises
     ------
     InputError
-        The estimator is no SMERF, the grid is empty or names other parameters, the score is not defined for ``y``, or
-        no tree left any of the pairs out of its sample.
+        The estimator is not a SMERF, the grid is empty or names other parameters, the score is not defined for ``y``,
+        or no pair is out of bag.
 
     Warns
     -----
     DistforestWarning
-        All cells score the same, so that the choice says nothing; or most trees of the best have no split.
+        All cells have the same score, so that the choice is arbitrary; or most trees of the best have no split.
     """
     cells = _cells(estimator, grid, y)
     if scoring not in SCORINGS:
@@ -145,7 +148,7 @@ def tune(
 
 
 def _fit_quietly(estimator: SMERF, X: Any, y: Any, sample_weight: Any) -> list[str]:
-    """Fit an estimator; returns the texts of its warnings for users instead of giving them."""
+    """Fit an estimator, and return the texts of its warnings for users instead of emitting them."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         estimator.fit(X, y, sample_weight)
@@ -156,18 +159,18 @@ def _fit_quietly(estimator: SMERF, X: Any, y: Any, sample_weight: Any) -> list[s
 
 
 def _of_graph(y: object) -> dict[str, Any]:
-    """What a grid may change of the ground truth: the diagonal of a graph."""
+    """Return the part of the ground truth that a grid may change: the diagonal of a graph."""
     return {DIAGONAL: y.diagonal} if isinstance(y, Graph) else {}
 
 
 def _split(cell: Mapping[str, Any], y: TruthLike) -> tuple[dict[str, Any], TruthLike]:
-    """The parameters of a cell, and the ground truth that it is taught; raises InputError as `Graph` does."""
+    """Return the parameters and the ground truth of a cell; raises InputError as `Graph` does."""
     params = {name: value for name, value in cell.items() if name != DIAGONAL or not isinstance(y, Graph)}
     return params, replace(y, diagonal=cell[DIAGONAL]) if isinstance(y, Graph) and DIAGONAL in cell else y
 
 
 def _cells(estimator: object, grid: Mapping[str, Sequence[Any]], y: TruthLike) -> list[GridCell]:
-    """The cells of a grid; raises InputError if it cannot be one of a SMERF."""
+    """Return the cells of a grid; raises InputError if it is not one of a SMERF."""
     if not isinstance(estimator, SMERF):
         cure = "for other forests use sklearn.model_selection.GridSearchCV"
         raise InputError(f"estimator: a SMERF was expected, found {type(estimator).__name__}; {cure}")

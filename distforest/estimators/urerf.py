@@ -1,4 +1,4 @@
-"""The estimator of URerF."""
+"""Estimator of URerF."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # type: ignore[misc]
-    """Unsupervised random forest (after Madhyastha et al.): how near points are on a manifold, in spite of noise.
+    """Unsupervised random forest (after Madhyastha et al.), which learns proximities on a manifold despite noise.
 
     Two points are near if many trees send them to the same leaf. There is no ground truth: a split is scored by how
     well two clusters describe a projection of the points. By default features are first screened by how strongly they
-    depend on others (a scale-free measure), splits are random, and further features confirm a split. A distance is
-    1 - proximity, for ``metric="precomputed"``. The proximity of the training rows is exactly symmetric, with ones on
-    the diagonal, as every tree counts whether or not it drew a row.
-    There is no ``score``, as there is no ground truth: give scikit-learn's searches a function as ``scoring``.
+    depend on others (a scale-free measure), splits are random, and further features confirm a split. Use 1 - proximity
+    as the distance for ``metric="precomputed"``. The proximity of the training rows is exactly symmetric, with ones on
+    the diagonal, because every tree counts whether or not it drew a row. There is no ``score``, because there is no
+    ground truth: pass a function as ``scoring`` to scikit-learn's searches.
 
     ``feature_weights`` may also be an array of numbers >= 0, shape (n_features,).
 
@@ -57,7 +57,7 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
     feature_weights_ : ndarray of shape (n_features_in_,)
         Probability with which each feature was drawn.
     dependence_ : ndarray of shape (n_features_in_,), or None
-        How strongly each feature depends on another, from 0 to 1; None if features were not screened.
+        Dependence of each feature on another one, from 0 to 1; None if features were not screened.
     feature_importances_ : ndarray of shape (n_features_in_,)
         Share of each feature in the sizes of the nodes that it splits.
 
@@ -118,9 +118,8 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         y
             Not used.
         sample_weight
-            A weight for each row, shape (n,), as for `SMERF.fit`.
-            The screen, the fences and places of random cuts, and what makes normal coefficients of a scale, count each
-            row of positive weight once.
+            A weight for each row, shape (n,), as for `SMERF.fit`. The screen, the range and the positions of random
+            cuts, and the scale of normal coefficients count each row of positive weight once.
 
         Raises
         ------
@@ -137,25 +136,26 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         return self
 
     def out_of_bag_proximity(self) -> tuple[Floats, Ints]:
-        """Compute the proximity of each pair of training rows over the trees that drew neither.
+        """Compute the out-of-bag proximity of each pair of training rows, by the trees that drew neither row.
 
         Returns
         -------
         estimate, count : ndarray of shape (n, n)
-            The proximity, NaN where every tree drew one of the two; and the number of trees that drew neither.
+            The proximity, NaN where every tree drew at least one of the two rows; and the number of trees that drew
+            neither.
         """
         check_is_fitted(self)
         rows = np.arange(self.forest_.n_training)
         return out_of_bag_proximity(self.forest_, rows, rows)
 
     def transform(self, X: RowsLike) -> scipy.sparse.csr_matrix | Floats | DataFrameLike:
-        """Represent the rows of ``X`` as sparse vectors: a column for each node of the forest, 1 where a row ends.
+        """Represent the rows of ``X`` as sparse vectors, with a column for each node, which is 1 if the row ends there.
 
         Returns
         -------
         csr_matrix of shape (n, n_nodes)
-            ``E @ E.T / n_estimators`` is the `proximity` of the rows. After ``set_output(transform="pandas")`` a data
-            frame of sparse columns; for any other library of data frames one of dense columns.
+            ``E @ E.T / n_estimators`` is the `proximity` of the rows. After ``set_output(transform="pandas")`` it is
+            a data frame of sparse columns; for any other library, a data frame of dense columns.
         """
         embedding = self.leaf_embedding(X)
         container = _get_output_config("transform", self)["dense"]

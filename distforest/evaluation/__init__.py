@@ -1,1 +1,1 @@
-"""How good a distance or a prediction is: scores, ROC curves, splits of data, and grids of parameters."""
+"""Evaluation of distances and predictions: scores, ROC curves, splits of data, and grids of parameters."""

@@ -1,4 +1,4 @@
-"""Cells of a grid of parameters: which of them share trees, how their forests score, and which is the best.
+"""Cells of a grid of parameters: which cells share trees, the scores of their forests, and the best cell.
 
 Cells that differ only in when trees stop (``min_samples_split``, ``max_depth``) are scored with the trees of the
 loosest of them: see `distforest.forest.stopped_trees`.
@@ -35,13 +35,13 @@ AREAS = SCORINGS[2:]
 """Scores that are defined for distances of two values."""
 
 MOST_SCORED_ROWS = 2048
-"""Of more rows, this many are drawn at random, always the same, and all their pairs are scored."""
+"""If there are more rows, a fixed random sample of this size is drawn, and all its pairs are scored."""
 
 EQUAL = 1e-12
-"""Scores that differ by less, relative to the best, are the same."""
+"""Scores that differ by less than this, relative to the best, are equal."""
 
 DIAGONAL = "diagonal"
-"""The name in a grid of a graph's distance of a node to itself."""
+"""The name in a grid of the distance of a node of a graph to itself."""
 
 TUNING = "tuning"
 """The key of a grid in the provenance of a forest that was chosen from it."""
@@ -54,7 +54,7 @@ GridCell = dict[str, Any]
 
 
 def grid_cells(grid: Mapping[str, Sequence[Any]]) -> list[GridCell]:
-    """The combinations of a grid, in its order: the last parameter changes first.
+    """Return the combinations of a grid in its order: the last parameter changes first.
 
     Examples
     --------
@@ -70,11 +70,11 @@ class SharedTrees(NamedTuple):
     Attributes
     ----------
     numbers
-        Their numbers in the grid.
+        Numbers of the cells in the grid.
     params
-        The parameters of these trees by which they differ from those that all cells have.
+        The parameters of these trees that differ from those of all cells.
     stops
-        When the trees of each cell stop; ``EarlyStop()`` for a cell that has trees of its own.
+        When the trees of each cell stop; ``EarlyStop()`` for a cell with separate trees.
     """
 
     numbers: tuple[int, ...]
@@ -83,17 +83,18 @@ class SharedTrees(NamedTuple):
 
 
 def shared_trees(cells: Sequence[GridCell], params: Mapping[str, Any], *, share: bool) -> list[SharedTrees]:
-    """Part the cells of a grid into those that are scored with the same trees.
+    """Group the cells of a grid that are scored with the same trees.
 
     Parameters
     ----------
     cells
         The cells.
     params
-        The parameters that a cell has unless it names another value.
+        The parameters of cells that do not set another value.
     share
-        Whether cells that differ only in when trees stop share the trees of the loosest. They may if all distances were
-        observed and rows have equal weights; otherwise what a leaf keeps does not say what a node above it would.
+        Whether cells that differ only in when trees stop share the trees of the cell with the loosest limits. They may
+        if all distances were observed and rows have equal weights. Otherwise the tables of the nodes above a leaf do
+        not follow from that of the leaf.
 
     Examples
     --------
@@ -124,33 +125,33 @@ def shared_trees(cells: Sequence[GridCell], params: Mapping[str, Any], *, share:
 
 @dataclass(frozen=True)
 class ScoredCell:
-    """The scores of a cell by their names, and whether most of its trees have a split."""
+    """Scores of a cell by their names, and whether most of its trees have a split."""
 
     scores: Mapping[str, float]
     splits: bool
 
     def by(self, scoring: str) -> float:
-        """The score of this name; minus infinity if it is not defined."""
+        """Return the score with this name; minus infinity if it is undefined."""
         score = self.scores[scoring]
         return -math.inf if math.isnan(score) else score
 
 
 def scored_cells(forest: Forest, truth: Truth, stops: Sequence[EarlyStop]) -> list[ScoredCell]:
-    """The scores of a forest whose trees stop earlier, over out-of-bag distances of pairs i < j of rows.
+    """Score a forest whose trees stop earlier, by the out-of-bag distances of pairs i < j of rows.
 
     Parameters
     ----------
     forest
         The forest, as for `distforest.forest.stopped_trees.stopped_distances`.
     truth
-        What it has learned.
+        The ground truth of the forest.
     stops
         When its trees stop.
 
     Raises
     ------
     InputError
-        No tree left any of the pairs out of its sample.
+        No pair is out of bag.
     """
     rows = scored_rows(forest.n_training, forest.sample_weight)
     estimates, counts = stopped_distances(forest, rows, stops)
@@ -172,7 +173,7 @@ def scored_cells(forest: Forest, truth: Truth, stops: Sequence[EarlyStop]) -> li
 
 
 def weights_of_pairs(weights: np.ndarray | None, left: Ints, right: Ints) -> Floats | None:
-    """The products of the weights of two rows, relative to the largest weight; None: equal weights."""
+    """Return the products of the weights of two rows, relative to the largest weight; None: equal weights."""
     if weights is None:
         return None
     relative: Floats = weights / weights.max()  # so that no product is infinite
@@ -180,7 +181,7 @@ def weights_of_pairs(weights: np.ndarray | None, left: Ints, right: Ints) -> Flo
 
 
 def scored_rows(n_rows: int, sample_weight: np.ndarray | None = None) -> Ints:
-    """The rows whose pairs are scored: all of positive weight, or some of them."""
+    """Return the rows whose pairs are scored: all rows of positive weight, or some of them."""
     rows = np.arange(n_rows) if sample_weight is None else np.flatnonzero(sample_weight)
     if len(rows) <= MOST_SCORED_ROWS:
         return rows
@@ -188,12 +189,12 @@ def scored_rows(n_rows: int, sample_weight: np.ndarray | None = None) -> Ints:
 
 
 def check_defined(scoring: str, truth: Truth, rows: Ints) -> None:
-    """Refuse, before trees grow, a score that is defined for no cell.
+    """Refuse a score that is undefined for all cells, before trees grow.
 
     Raises
     ------
     InputError
-        The true distances of the rows have more, or fewer, than two values, and areas need two.
+        The score is an area, and the true distances do not have exactly two values.
     """
     if scoring not in AREAS:
         return
@@ -204,23 +205,23 @@ def check_defined(scoring: str, truth: Truth, rows: Ints) -> None:
 
 
 def undefined(scoring: str) -> InputError:
-    """The error of a score that is defined for no cell."""
+    """Return the error of a score that is undefined for all cells."""
     why = "the true distances have more, or fewer, than two values" if scoring in AREAS else "they are equal"
     return InputError(f"scoring={scoring!r} is not defined: {why}; take another of {', '.join(SCORINGS)}")
 
 
 @dataclass(frozen=True)
 class DistanceScorer:
-    """What estimates of true distances are compared with.
+    """True distances with which estimates are compared.
 
     Attributes
     ----------
     true
         The true distances, shape (n_pairs,).
     weights
-        How much each of them counts; None: all the same.
+        The weight of each distance; None: equal weights.
     near
-        Which of them are the smaller of two values; None if there are more, or fewer, than two.
+        Which distances are the smaller of two values; None if there are not exactly two.
     """
 
     true: Floats
@@ -235,7 +236,7 @@ class DistanceScorer:
         return cls(true, weights, true == least if has_two_values else None)
 
     def scores(self, estimate: Floats) -> dict[str, float]:
-        """All scores of estimates, shape (n_pairs,); NaN for one that is not defined.
+        """Compute all scores of estimates, shape (n_pairs,); undefined scores are NaN.
 
         Examples
         --------
@@ -266,12 +267,12 @@ class DistanceScorer:
 
 
 def best_cell(scored: Sequence[ScoredCell], scoring: str) -> tuple[int, list[str]]:
-    """Choose the best cell, of equal ones the first whose trees have splits; returns its number, and warnings.
+    """Choose the best cell, among equals the first whose trees have splits; return its number, and warnings.
 
     Raises
     ------
     InputError
-        The score is defined for none.
+        The score is undefined for all cells.
     """
     scores = np.array([one.by(scoring) for one in scored])
     if np.isneginf(scores).all():
@@ -289,18 +290,18 @@ def best_cell(scored: Sequence[ScoredCell], scoring: str) -> tuple[int, list[str
 
 @dataclass(frozen=True)
 class ScoredGrid:
-    """What the cells of a grid have scored.
+    """Scores of the cells of a grid.
 
     Attributes
     ----------
     cv_results_ : dict of str to list
         A column for each parameter (``"param_max_depth"``), each score, and its rank by the chosen one, 1 for the
-        best, as in scikit-learn's searches; ``"params"`` has each cell as a dict. A score is NaN where it is not
-        defined: areas need distances of two values.
+        best, as in scikit-learn's searches; ``"params"`` has each cell as a dict. An undefined score is
+        NaN: areas need distances of exactly two values.
     scoring : str
         The score by which the best was chosen.
     best_index_, best_params_, best_score_
-        The best cell; of equal ones the first whose trees have splits.
+        The best cell; among equals the first whose trees have splits.
 
     Examples
     --------
@@ -319,25 +320,25 @@ class ScoredGrid:
 
     @property
     def best_params_(self) -> GridCell:
-        """The parameters of the best cell."""
+        """Parameters of the best cell."""
         return dict(self.cv_results_["params"][self.best_index_])
 
     @property
     def best_score_(self) -> float:
-        """The score of the best cell."""
+        """Score of the best cell."""
         return float(self.cv_results_[self.scoring][self.best_index_])
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the table: parameters, scores, and the rank."""
+        """Columns of the table: parameters, scores, and the rank."""
         return [name for name in self.cv_results_ if name != "params"]
 
     def rows(self) -> list[list[Any]]:
-        """The cells as rows of the table, in the order of the grid."""
+        """Return the cells as rows of the table, in the order of the grid."""
         return [list(cell) for cell in zip(*(self.cv_results_[name] for name in self.columns), strict=True)]
 
     def to_dict(self) -> dict[str, object]:
-        """The score, the parameters, the number of the best cell, and all cells, as JSON has them: NaN is null."""
+        """Return the score, the parameters, the number of the best cell, and all cells for JSON, with null for NaN."""
         cells = []
         for row in self.rows():
             plain = [value.item() if isinstance(value, np.generic) else value for value in row]
@@ -347,12 +348,12 @@ class ScoredGrid:
         return {"scoring": self.scoring, "params": names, "best": self.best_index_, "cells": cells}
 
     def into(self, provenance: Mapping[str, object]) -> dict[str, object]:
-        """The provenance of a forest with this grid."""
+        """Return the provenance of a forest with this grid added."""
         return {**provenance, TUNING: self.to_dict()}
 
     @classmethod
     def of_provenance(cls, provenance: Mapping[str, object]) -> ScoredGrid | None:
-        """The grid from which a forest was chosen; None for a forest that was not.
+        """Read the grid from which a forest was chosen from its provenance; None if there was no grid.
 
         Raises
         ------
@@ -397,7 +398,7 @@ class ScoredGrid:
             csv.writer(file).writerows([self.columns, *self.rows()])
 
     def __str__(self) -> str:
-        """The table as text, the best cell marked by an asterisk."""
+        """Return the table as text; an asterisk marks the best cell."""
         lines = [["", *(name.removeprefix("param_") for name in self.columns)]]
         for number, row in enumerate(self.rows()):
             mark = "*" if number == self.best_index_ else ""
@@ -414,7 +415,7 @@ def check_table_path(path: str | os.PathLike[str]) -> None:
 
 
 def table_of(cells: Sequence[GridCell], scored: Sequence[ScoredCell], scoring: str) -> dict[str, list[Any]]:
-    """The table of all cells by column: parameters, scores, and the rank by one of them."""
+    """Return the table of all cells by column: parameters, scores, and the rank by one of them."""
     found: dict[str, list[Any]] = {"params": list(cells)}
     found |= {f"param_{name}": [cell[name] for cell in cells] for name in cells[0]}
     found |= {name: [one.scores[name] for one in scored] for name in SCORINGS}

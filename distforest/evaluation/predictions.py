@@ -1,4 +1,4 @@
-"""Predictions compared with what is true: accuracy, log-loss, ROC AUC, R2 and RMSE, with intervals by bootstrap.
+"""Scores of predictions: accuracy, log-loss, ROC AUC, R2 and RMSE, with bootstrap intervals.
 
 Each measure is a function of weights, one for each row: 1, or how often a resample has drawn it. What does not depend
 on the weights, such as errors, is computed once for all resamples. Of pairs the points are drawn, so that a pair occurs
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     _Pair = tuple[str, ...]
 
 ANSWER_OF_ARRAY = {"prediction": "predict", "proba": "proba"}
-"""The answer that a group holds, by the name of its array."""
+"""The answer that a group contains, by the name of its array."""
 
 LEVEL = 0.95
-"""The share of resamples whose values lie in an interval."""
+"""The share of resamples in an interval."""
 
 PREDICTION, PROBA = "prediction", "proba_"
-"""The column of predictions in a table of answers, and how those of class shares begin."""
+"""The column of predictions in a table of answers, and the prefix of columns of class shares."""
 
 PAIR_LEFT, PAIR_RIGHT, PAIR_DISTANCE, NUMBERED = "left_", "right_", "distance", "row"
 """How the columns of pairs begin, which end with what names the rows, or with ``"row"`` for their numbers."""
@@ -65,9 +65,9 @@ WITH_POINT = re.compile(r"^(-?\d+)\.0+$")
 
 @dataclass(frozen=True)
 class Measured:
-    """A measure of all rows, and the interval of its values in resamples; None where too few have a value.
+    """Measure of all rows, and its interval over resamples; None where too few resamples have a value.
 
-    ``baseline`` is what an answer reaches that is the same for all rows.
+    ``baseline`` is the value of a constant prediction.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class PredictionScores:
-    """How good predictions are: what was scored by what, how many rows or pairs, and each measure.
+    """Scores of predictions: the answers, the ground truth, the number of rows or pairs, and each measure.
 
     ``always`` is the answer of the baseline, in words; ``roc`` are points of the ROC curve of pairs. ``held`` has for
     each false positive rate the threshold that new identities hold, or why there is none; ``band`` is the whole curve.
@@ -107,31 +107,32 @@ def score_predictions(
     pairs: Sequence[str] = (),
     fpr: Sequence[float] = (),
 ) -> PredictionScores:
-    """Measure how good predictions are.
+    """Score predictions against the ground truth.
 
     Parameters
     ----------
     answer
         Path of a table that `distforest.jobs.score_table.score_table` wrote: predictions, class shares, or distances of
         pairs. Or the address of a group in which `distforest.jobs.score.score` wrote predictions or class shares, or of
-        their array in it.
+        their array.
     truth
         Path of a table, or the address of an array with a label or a target of each row. None: the table ``answer``.
-        If the answers have names of rows, and the table a column called as they are, or the array such names beside
-        it, rows are found by name, else by their order.
+        If the answers have names of rows, and the table has a column with the same title, or the array is stored
+        beside such names, rows are found by name; otherwise by order.
     label, target
         Column of ``truth`` with labels, or with numbers. Pairs are similar if their points have the same label; with
-        ``pairs``, ``label`` says in words such as yes and no whether a pair is similar, and ``target`` is its distance.
+        ``pairs``, ``label`` states whether a pair is similar, such as yes or no, and ``target`` is its distance.
     n_resamples
-        How often rows, or the points of pairs, are drawn anew for the intervals; 0: no intervals.
+        Number of resamples of the rows, or of the points of pairs, for the intervals; 0: no intervals.
     seed
-        Seed of these draws.
+        Seed of the resamples.
     text
-        How ``truth`` is written, if it is a csv file; its first row names the columns.
+        Format of ``truth`` if it is a csv file; its first row names the columns.
     pairs
-        The two columns of ``truth`` that say which pair was measured or labelled; (): of a ``target`` as they are
-        called in ``answer``, and labels are those of points. A string may hold both names, separated by a comma. A pair
-        is the same in both directions; of measured ones the mean of its rows is taken, of labelled ones each row.
+        The two columns of ``truth`` that identify the measured or labelled pair. (): for a ``target``, the columns with
+        the same names as in ``answer``; labels are then those of points. A string may contain both names, separated by
+        a comma. The direction of a pair does not matter. If a pair has several rows, measured distances are averaged,
+        and labels are scored row by row.
     fpr
         False positive rates, in [0, 1], of pairs that are scored by labels. For each the answer has the largest
         distance up to which at most this share of the dissimilar pairs lies, if there is one; and the distance at
@@ -140,13 +141,13 @@ def score_predictions(
     Raises
     ------
     InputError
-        The answers are none of these, or the truth does not fit them.
+        The answers have none of these forms, or the ground truth does not fit them.
 
     Warns
     -----
     DistforestWarning
-        Some rows have a label that is no class of the forest, so that log-loss and ROC AUC are left out; or some pairs
-        were not measured, and are left out.
+        Some rows have a label that is not a class of the forest, so that log-loss and ROC AUC are left out; or some
+        pairs were not measured, and are left out.
     """
     if label is not None and target is not None:
         raise InputError(
@@ -193,7 +194,7 @@ def score_predictions(
 
 
 def _interval(values: Floats) -> tuple[float | None, float | None]:
-    """Between which values most resamples lie; None if most have no value, such as those of one class alone."""
+    """Return the interval of most resamples; None if most have no value, such as those with a single class."""
     finite = values[np.isfinite(values)]
     if 2 * len(finite) <= len(values):
         return None, None
@@ -205,7 +206,7 @@ def _interval(values: Floats) -> tuple[float | None, float | None]:
 
 
 def _answer_in(group: str) -> object:
-    """The answer that a group says it holds."""
+    """Return the answer that a group contains."""
     mark = attributes_of(group).get("distforest")
     return mark.get("answer") if isinstance(mark, dict) else None
 
@@ -224,7 +225,7 @@ class _Answers:
     pairs: tuple[str, Sequence[str], Sequence[str]] | None = None
 
     def as_numbers(self) -> Floats:
-        """The numbers, or predictions as numbers; raises InputError."""
+        """Return the numbers, or predictions as numbers; raises InputError."""
         if self.numbers is not None:
             return self.numbers
         try:
@@ -290,7 +291,7 @@ class _Answers:
 
 @dataclass(frozen=True)
 class _Known:
-    """What is true: a column of a table, or an array. ``pairs`` are the columns that say which pair was measured."""
+    """Ground truth: a column of a table, or an array. ``pairs`` are the columns that identify a measured pair."""
 
     place: str
     label: str | None
@@ -300,28 +301,28 @@ class _Known:
 
     @property
     def is_table(self) -> bool:
-        """Whether it is a column of a table."""
+        """Whether the ground truth is a column of a table."""
         return is_file_of_rows(self.place)
 
     @property
     def column(self) -> str | None:
-        """The column."""
+        """Column."""
         return self.label or self.target
 
     @property
     def is_target(self) -> bool:
-        """Whether it is numbers to predict, not labels."""
+        """Whether the ground truth consists of numbers to predict, not of labels."""
         if self.is_table:
             return self.target is not None
         array = open_array(self.place)
         return array.dtype.kind == "f" and "classes" not in array.attrs
 
     def table(self) -> Table:
-        """The table; its first row names its columns."""
+        """Return the table; its first row names its columns."""
         return open_table(self.place, format_of(self.place, None), replace(self.text, header=True))
 
     def labels(self) -> list[str]:
-        """The label of each row."""
+        """Return the label of each row."""
         if self.is_table:
             return texts_in(self.table(), "label", str(self.column))
         array = open_array(self.place)
@@ -330,14 +331,14 @@ class _Known:
         return [_text(names[code]) for code in codes.tolist()]
 
     def numbers(self) -> Floats:
-        """The target of each row."""
+        """Return the target of each row."""
         if self.is_table:
             table = self.table()
             return numbers_in(table, "target", str(self.column), table.cells)
         return np.asarray(open_array(self.place)[...], np.float64).reshape(-1)
 
     def order(self, answers: _Answers, n_rows: int) -> Ints:
-        """The row in which the truth of each answer is: by name, or else by number; raises InputError."""
+        """Return the row of the ground truth of each answer, by name or else by number; raises InputError."""
         if self.place == answers.place:
             return np.arange(n_rows)
         if answers.names is not None and (own := self._names(answers.names[0], n_rows)) is not None:
@@ -352,7 +353,7 @@ class _Known:
         return np.arange(n_rows)
 
     def _names(self, column: str, n_rows: int) -> Sequence[str] | None:
-        """The names of the rows by a column of the table, or those beside the array; None if there are none."""
+        """Return the names of the rows in a column of the table, or beside the array; None if there are none."""
         if self.is_table:
             table = self.table()
             return texts_in(table, "id", column) if column in table.columns else None
@@ -364,7 +365,7 @@ class _Known:
 
 
 def _written_alike(names: Sequence[str], others: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Both as they are, but 7.0 is 7 if all names of the other side are whole numbers.
+    """Return both lists of names, with 7.0 as 7 if all names of the other list are integers.
 
     Examples
     --------
@@ -379,7 +380,7 @@ def _written_alike(names: Sequence[str], others: Sequence[str]) -> tuple[list[st
 
 
 def _places_of(wanted: Sequence[str], names: Sequence[str], place: str) -> Ints:
-    """The numbers of the rows with the wanted names; raises InputError if two rows share a name, or none has it."""
+    """Return the numbers of the rows with the given names; raises InputError for unknown or repeated names."""
     numbers: dict[str, int] = {}
     for number, name in enumerate(names):
         if (first := numbers.setdefault(name, number)) != number:
@@ -392,12 +393,12 @@ def _places_of(wanted: Sequence[str], names: Sequence[str], place: str) -> Ints:
 
 
 def _text(value: object) -> str:
-    """A class as a table writes it: 1.0 is 1."""
+    """Return a class as a table writes it: 1.0 is 1."""
     return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _plain(label: str) -> str:
-    """A label without what depends on who has written it: True is true, and 1.0 is 1."""
+    """Normalise how a label is written: True is true, and 1.0 is 1."""
     return WITH_POINT.sub(r"\1", label.lower() if label.lower() in {"true", "false"} else label)
 
 
@@ -406,7 +407,7 @@ def _plain(label: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Compared:
-    """Measures of rows or pairs, each with its value for an answer that is the same for all; that answer in words.
+    """Measures of rows or pairs, each with its value for a constant prediction; and that prediction in words.
 
     ``points`` are the points of each row or pair, shape (1, n) or (2, n), out of ``n_points``, which resamples draw.
     """
@@ -421,7 +422,7 @@ class _Compared:
 
 
 def _area(positive: NDArray[np.bool_], scores: np.ndarray) -> Weighted:
-    """The area under the ROC curve: the share of positives above negatives, ties counting one half."""
+    """Compute the area under the ROC curve: the share of positives above negatives, with ties as one half."""
     _, place = np.unique(scores, return_inverse=True)
 
     def area(weights: Floats) -> float:
@@ -433,7 +434,7 @@ def _area(positive: NDArray[np.bool_], scores: np.ndarray) -> Weighted:
 
 
 def _of_numbers(true: Floats, predicted: Floats) -> Measures:
-    """R2 and RMSE of predicted numbers, beside the mean as the answer."""
+    """Compute R2 and RMSE of predicted numbers, and those of the mean as the prediction."""
     squares = (true - predicted) ** 2
 
     def r_squared(weights: Floats) -> float:
@@ -446,7 +447,7 @@ def _of_numbers(true: Floats, predicted: Floats) -> Measures:
 
 
 def _correlation_of_ranks(true: Floats, predicted: Floats) -> Weighted:
-    """Spearman's correlation; equal numbers have the mean of their ranks."""
+    """Compute Spearman's correlation; equal numbers have the mean of their ranks."""
     places = [np.unique(values, return_inverse=True)[1] for values in (true, predicted)]
 
     def correlation(weights: Floats) -> float:
@@ -459,7 +460,7 @@ def _correlation_of_ranks(true: Floats, predicted: Floats) -> Weighted:
 
 
 def _of_rows(answers: _Answers, known: _Known) -> _Compared:
-    """The measures of predictions of rows."""
+    """Compute the measures of predictions of rows."""
     if known.is_target:
         numbers = known.numbers()
         true = numbers[known.order(answers, len(numbers))]
@@ -472,7 +473,7 @@ def _of_rows(answers: _Answers, known: _Known) -> _Compared:
 
 
 def _of_labels(answers: _Answers, true: Sequence[str], place: str) -> tuple[Measures, str]:
-    """Accuracy and balanced accuracy; of class shares also log-loss and ROC AUC, of one class against all others.
+    """Compute (balanced) accuracy, and for class shares log-loss and ROC AUC of each class against all others.
 
     The answer for all rows is the largest class, or as shares those of all classes.
     """
@@ -517,9 +518,9 @@ def _of_labels(answers: _Answers, true: Sequence[str], place: str) -> tuple[Meas
 
 
 def _of_pairs(answers: _Answers, known: _Known, fpr: Sequence[float]) -> _Compared:
-    """ROC AUC of distances of pairs, which are similar if of one label; a pair of a point with itself is left out.
+    """Compute the ROC AUC of distances of pairs by the labels of their points, without pairs of equal points.
 
-    Where the distance of each pair is known, it is compared with that, as in `_of_measured`.
+    If the distances of pairs are known, they are compared with these, as in `_of_measured`.
     """
     assert answers.pairs is not None  # noqa: S101  (the caller has looked)
     if known.is_target:
@@ -569,7 +570,7 @@ def _by_area(
 
 
 def _of_links(answers: _Answers, known: _Known, fpr: Sequence[float]) -> _Compared:
-    """ROC AUC of distances of pairs that a table calls similar or not, each row by itself; warns of the others."""
+    """Compute the ROC AUC of distances of pairs that a table labels, row by row; warns of other pairs."""
     table, asked, labelled = _pairs_in_table(answers, known)
     codes, names = encoded(texts_in(table, "label", str(known.label)))
     with naming(known.place, "similar"):
@@ -586,7 +587,7 @@ def _of_links(answers: _Answers, known: _Known, fpr: Sequence[float]) -> _Compar
 
 
 def _of_measured(answers: _Answers, known: _Known) -> _Compared:
-    """Rank correlation, R2 and RMSE of distances of pairs that were measured; warns of the others, left out."""
+    """Compute rank correlation, R2 and RMSE of distances of measured pairs; warns of other pairs."""
     asked, measured = _measured_distances(answers, known)
     _warn_of_lacking(answers, known, asked, measured)
     rows = [row for row, pair in enumerate(asked) if pair in measured and pair[0] != pair[1]]
@@ -598,7 +599,7 @@ def _of_measured(answers: _Answers, known: _Known) -> _Compared:
 
 
 def _warn_of_lacking(answers: _Answers, known: _Known, asked: list[_Pair], predicted: Collection[_Pair]) -> None:
-    """Warn of pairs of the answers of which nothing is true here; raises InputError if that holds for all of them."""
+    """Warn of pairs of the answers without ground truth; raises InputError if no pair has any."""
     here, apart = set(predicted), [pair for pair in asked if pair[0] != pair[1]]
     lacking, column = [pair for pair in apart if pair not in here], quoted(str(known.column))
     if len(lacking) == len(apart):
@@ -614,7 +615,7 @@ def _warn_of_lacking(answers: _Answers, known: _Known, asked: list[_Pair], predi
 
 
 def _measured_distances(answers: _Answers, known: _Known) -> tuple[list[_Pair], dict[_Pair, float]]:
-    """The pairs of the answers, and the mean distance of each measured pair; names are in order. Raises InputError."""
+    """Return the pairs of the answers, and the mean distance of each measured pair; raises InputError."""
     table, asked, measured = _pairs_in_table(answers, known)
     values = numbers_in(table, "target", str(known.target), table.cells, with_missing=True)
     found_values: dict[_Pair, list[float]] = {}
@@ -627,7 +628,7 @@ def _measured_distances(answers: _Answers, known: _Known) -> tuple[list[_Pair], 
 
 
 def _pairs_in_table(answers: _Answers, known: _Known) -> tuple[Table, list[_Pair], list[_Pair]]:
-    """The table of what is true, the pairs of the answers, and those of its rows; raises InputError."""
+    """Return the table of the ground truth, the pairs of the answers, and those of its rows; raises InputError."""
     assert answers.pairs is not None  # noqa: S101  (the caller has looked)
     if not known.is_table:
         raise InputError(f"{known.place}: a table of measured pairs was expected, as pairs name their points")
@@ -647,6 +648,6 @@ def _pairs_in_table(answers: _Answers, known: _Known) -> tuple[Table, list[_Pair
 
 
 def _pairs_in_order(names: Sequence[str]) -> list[_Pair]:
-    """Pairs, of which the first names come first and then the second ones; the names of each pair in order."""
+    """Return pairs from all first names followed by all second ones, with the names of each pair in order."""
     half = len(names) // 2
     return [tuple(sorted(pair)) for pair in zip(names[:half], names[half:], strict=True)]

@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ROC:
-    """A non-decreasing, piecewise linear curve from (0, 0) to (1, 1); vertical segments are jumps.
+    """Receiver operating characteristic: a non-decreasing, piecewise linear curve from (0, 0) to (1, 1).
 
     Attributes
     ----------
     fpr, tpr : ndarray of shape (n_knots,), float64
-        Shares of negatives and of positives at each knot, in the order of falling score.
+        Shares of negatives and of positives at each knot, by decreasing score. Vertical segments are jumps.
 
     Raises
     ------
     InputError
-        The arrays are not of one length, do not lead from (0, 0) to (1, 1), or decrease somewhere.
+        The arrays have different lengths, do not lead from (0, 0) to (1, 1), or decrease somewhere.
 
     Examples
     --------
@@ -61,18 +61,18 @@ class ROC:
 
     @classmethod
     def of_counts(cls, n_positive: ArrayLike, n_negative: ArrayLike) -> ROC:
-        """Compute the curve of a score that is constant in each of some cells, from the counts of the cells.
+        """Compute the curve of a score that is constant within cells, from the counts of the cells.
 
         Parameters
         ----------
         n_positive, n_negative : array_like of shape (n_cells,)
-            Positives and negatives in each cell, in the order of falling score; shares or weights are allowed, too. An
-            empty cell adds no knot.
+            Positives and negatives in each cell, by decreasing score; shares or weights are allowed, too. An empty cell
+            adds no knot.
 
         Raises
         ------
         InputError
-            The arrays are not of one length, or there is no positive or no negative.
+            The arrays have different lengths, or there is no positive or no negative.
 
         Examples
         --------
@@ -89,7 +89,7 @@ class ROC:
 
     @classmethod
     def mean(cls, curves: Sequence[ROC]) -> ROC:
-        """Average curves vertically: at each false positive rate take the mean of their true positive rates.
+        """Average curves vertically: the mean of the true positive rates at each false positive rate.
 
         The mean has a knot wherever one of the curves has one; a jump of one curve is a smaller jump of the mean.
 
@@ -115,11 +115,11 @@ class ROC:
 
     @property
     def auc(self) -> float:
-        """Area below the curve: P(s(-) < s(+)) + P(s(-) = s(+)) / 2."""
+        """Area under the curve: P(s(-) < s(+)) + P(s(-) = s(+)) / 2."""
         return float(np.trapezoid(self.tpr, self.fpr))
 
     def at(self, fprs: ArrayLike) -> Floats:
-        """True positive rates at some false positive rates, on the lines between knots; at a jump its upper end.
+        """Interpolate the true positive rates at some false positive rates; at a jump, use its upper end.
 
         Raises
         ------
@@ -137,16 +137,16 @@ class ROC:
         return np.asarray(np.interp(rates, self.fpr, self.tpr))
 
     def tpr_at(self, fpr: float) -> float:
-        """True positive rate at one false positive rate, as in `at`.
+        """Interpolate the true positive rate at one false positive rate, as in `at`.
 
-        A point between two knots stands for accepting a random part of the tied pairs between them. If fewer negatives
-        than 1 / ``fpr`` were scored, the value depends only on the highest-scoring one.
+        A point between two knots means that a random part of the tied pairs between them is accepted. If fewer
+        negatives than 1 / ``fpr`` were scored, the value depends only on the highest-scoring one.
         """
         return float(self.at(fpr))
 
 
 class OperatingPoint(NamedTuple):
-    """A point of a ROC curve: the two rates, and the distance up to which pairs are called similar, if it is known.
+    """Point of a ROC curve: both rates, and the distance up to which pairs are classified as similar, if known.
 
     Examples
     --------
@@ -159,7 +159,7 @@ class OperatingPoint(NamedTuple):
     threshold: float | None = None
 
     def told(self) -> str:
-        """In words."""
+        """Return a description in words."""
         where = "" if self.threshold is None else f"distance ≤ {self.threshold:.3g}: "
         return f"{where}{100 * self.tpr:.3g}% found, {100 * self.fpr:.3g}% false"
 
@@ -172,13 +172,13 @@ def roc_of_distances(similar: ArrayLike, distance: ArrayLike, at: Sequence[float
     similar, distance
         Whether each pair is similar, and its distance, shape (n_pairs,).
     at
-        Largest allowed shares of the dissimilar pairs, in [0, 1]. For each there is the largest distance up to which
-        pairs may be called similar, if there is one; each distance once.
+        Maximum shares of the dissimilar pairs, in [0, 1]. For each share, the result has the largest distance up to
+        which pairs may be classified as similar, if there is one; each distance once.
 
     Raises
     ------
     InputError
-        The arrays are not of one length, all pairs are of one kind, or a rate is not in [0, 1].
+        The arrays have different lengths, all pairs are of one class, or a rate is not in [0, 1].
 
     Examples
     --------

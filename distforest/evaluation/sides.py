@@ -1,4 +1,4 @@
-"""Which distance of a new row to a training row is better: of two leaves, or one-sided; chosen out of bag."""
+"""Choice between the two-sided and the one-sided distance of a new row to a training row, out of bag."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ScoredSides:
-    """What both distances of new rows to training rows score out of bag.
+    """Out-of-bag scores of the two-sided and the one-sided distance of new rows to training rows.
 
     Attributes
     ----------
     scores
-        The scores by the names that ``tune`` takes for ``scoring``, for ``"two"`` and for ``"one"``; NaN where
-        one is not defined.
+        The scores by the names that ``tune`` accepts as ``scoring``, for ``"two"`` and for ``"one"``; undefined
+        scores are NaN.
     scoring
-        The score by which one is chosen.
+        The score by which a distance is chosen.
     n_pairs
-        Number of pairs of a row that counts as new and a known one.
+        Number of pairs of a row that counts as new and one that counts as known.
 
     Examples
     --------
@@ -46,13 +46,13 @@ class ScoredSides:
 
     @property
     def chosen(self) -> str:
-        """``"one"`` if that scores higher, otherwise ``"two"``."""
+        """Better distance: ``"one"`` if its score is higher, otherwise ``"two"``."""
         two, one = (self.scores[sides][self.scoring] for sides in (TWO, ONE))
         return ONE if one > two + EQUAL * max(1.0, abs(two)) else TWO
 
     @property
     def told(self) -> str:
-        """A warning of scores that say nothing; else ""."""
+        """Warning if the scores are meaningless; otherwise empty."""
         two, one = (self.scores[sides][self.scoring] for sides in (TWO, ONE))
         if abs(one - two) > EQUAL * max(1.0, abs(two)):
             return ""
@@ -61,22 +61,22 @@ class ScoredSides:
 
 
 def score_sides(forest: Forest, truth: Truth, scoring: str | None = None) -> ScoredSides:
-    """Score both distances of training rows to training rows, by the trees that did not draw the former.
+    """Score both distances of training rows to training rows, by the trees that did not draw the first row.
 
     Parameters
     ----------
     forest
         The forest.
     truth
-        What its training rows were taught.
+        The ground truth of its training rows.
     scoring
-        A name that ``tune`` takes for ``scoring``; None: ``"roc_auc"`` if the true distances have two values, as
+        A name that ``tune`` accepts as ``scoring``; None: ``"roc_auc"`` if the true distances have two values, as
         links have, otherwise ``"spearman"``.
 
     Raises
     ------
     InputError
-        The score is another one, or not defined for these distances; or every tree drew all rows.
+        The score is unknown, or undefined for these distances; or every tree drew all rows.
     """
     if scoring not in (None, *SCORINGS):
         raise InputError(f"scoring: None or one of {', '.join(map(repr, SCORINGS))} was expected, found {scoring!r}")

@@ -1,4 +1,4 @@
-"""Splits: the rows of a table, or of a group of arrays, as two: to learn from, and to test what was learned."""
+"""Splits of the rows of a table, or of a group of arrays, into a training set and a test set."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ FEATURES_ARRAY = "X"
 
 @dataclass(frozen=True)
 class Division:
-    """How rows are divided.
+    """Parameters of a division of rows.
 
     Attributes
     ----------
     test
         The share of rows, or of groups, in the second part, above 0 and below 1.
     stratify
-        Name of a column, or array, of which both parts have the same shares of each value.
+        Name of a column, or array, each value of which has the same share in both parts.
     group
-        Name of a column, or array, of which no value is in both parts.
+        Name of a column, or array, no value of which is in both parts.
     random_state
         Seed of the draw.
 
@@ -67,16 +67,16 @@ class Division:
 
     @property
     def by(self) -> str | None:
-        """The column that decides, if any."""
+        """Column by which rows are divided, if any."""
         return self.stratify or self.group
 
     def rows(self, n_rows: int, values: np.ndarray | None) -> Bools:
-        """Draw which rows are in the second part, shape (n_rows,), by scikit-learn's splitters.
+        """Draw the rows of the second part by scikit-learn's splitters; return a mask, shape (n_rows,).
 
         Raises
         ------
         InputError
-            A part would have no row, or a stratum not one for each part.
+            A part would have no row, or a stratum has too few rows for both parts.
         """
         numbers = np.arange(n_rows)
         try:
@@ -97,7 +97,7 @@ class Division:
 
 @dataclass(frozen=True)
 class Divided:
-    """The two parts that were written, and their numbers of rows."""
+    """Two parts that were written, and their numbers of rows."""
 
     train: str
     test: str
@@ -114,21 +114,23 @@ def split(
     overwrite: bool = False,
     max_bytes: int | None = None,
 ) -> Divided:
-    """Write the rows of a table, or of a group of arrays, as two, each in its order; both appear when both are whole.
+    """Split the rows of a table, or of a group of arrays, into two, in their order.
+
+    Both outputs appear when both are complete.
 
     Parameters
     ----------
     source
         Path of a csv, Parquet or Arrow file, or a folder of these; or address of a Zarr group with an array ``X``.
     division
-        Which rows go where.
+        The parameters of the division.
     train, test
-        The two outputs: tables, by their suffixes, those of a csv file csv files too; or for a group two groups. Rows
-        keep all their columns, or their entries in all arrays, so also what names them.
+        The two outputs: tables in the formats of their suffixes (for a csv file, csv files), or for a group two groups.
+        Rows keep all their columns, or their entries in all arrays, and so also their names.
     text, max_bytes
-        How a csv file is written, and the most bytes it may unfold to, as for `ingest`.
+        The format of a csv file, and the maximum size to which it may decompress, as for `ingest`.
     overwrite
-        Whether what is there may be replaced, as `ingest` and `score` do.
+        Whether existing outputs may be replaced, as by `ingest` and `score`.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""Pictures of distances, forests and rankings, as scikit-learn has them: ``...Display.from_estimator(forest, X)``.
+"""Displays of distances, forests and rankings, as in scikit-learn: ``...Display.from_estimator(forest, X)``.
 
-They need matplotlib (``pip install 'distforest[plot]'``), which is imported when the first of them is asked for.
+They need matplotlib (``pip install 'distforest[plot]'``), which is imported when a display is first used.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a display when it is first asked for."""
+    """Import a display when it is first used."""
     if name not in __all__:
         raise AttributeError(f"module 'distforest.pictures' has no attribute {name!r}")
     return getattr(import_module("distforest.pictures.displays"), name)

@@ -1,4 +1,4 @@
-"""All charts: each function draws one on axes of matplotlib, which a display, a command or a page shows.
+"""Charts: each function draws one on axes of matplotlib, for a display, a command or a page.
 
 They need matplotlib (``pip install 'distforest[plot]'``), but neither pyplot nor a screen. Colours are those of Okabe
 and Ito, which can be told apart under all common forms of colour blindness.
@@ -58,7 +58,7 @@ _STYLING = threading.Lock()
 
 
 class Picture(Figure):
-    """A figure that a notebook shows without pyplot, unlike a plain figure of matplotlib.
+    """Figure that a notebook shows without pyplot, unlike a plain figure of matplotlib.
 
     Examples
     --------
@@ -68,31 +68,31 @@ class Picture(Figure):
     """
 
     def _repr_png_(self) -> bytes:
-        """The picture as PNG, for IPython."""
+        """Return the picture as PNG, for IPython."""
         stream = io.BytesIO()
         self.savefig(stream, format="png")
         return stream.getvalue()
 
 
 def blank(width: float, height: float) -> Picture:
-    """Make an empty picture; width and height are in inches."""
+    """Create an empty picture; width and height are in inches."""
     return Picture(figsize=(width, height), layout="constrained")
 
 
 def check_axes(ax: object) -> Axes:
-    """Return axes; raises InputError for anything else."""
+    """Check that an object is axes of matplotlib, and return it; raises InputError."""
     if not isinstance(ax, Axes):
         raise InputError(f"ax: axes of matplotlib were expected, found {type(ax).__name__}")
     return ax
 
 
 def as_svg(title: str, draw: Callable[..., None], *drawn: Any) -> Markup:
-    """Draw a chart as SVG that becomes a part of a page, in the page's colours and font.
+    """Draw a chart as SVG for a page, in the page's colours and font.
 
     Parameters
     ----------
     title
-        What the chart shows, for those who cannot see it.
+        An alternative text for the chart.
     draw, *drawn
         A function of this module, and its arguments after the axes.
     """
@@ -109,7 +109,7 @@ def as_svg(title: str, draw: Callable[..., None], *drawn: Any) -> Markup:
 
 
 def add_legend(axes: Axes) -> None:
-    """Add a legend, if anything has a label: below the axes of a picture, or in given axes where it covers least."""
+    """Add a legend if there are labels: below the axes of a picture, or at the best place in given axes."""
     handles, labels = axes.get_legend_handles_labels()
     figure = axes.figure
     if not handles or axes.get_legend() is not None:
@@ -137,7 +137,7 @@ def draw_line(axes: Axes, x: Ints, y: Floats, x_name: str, y_name: str) -> None:
 
 
 def draw_counts(axes: Axes, columns: Sequence[tuple[str, int]], x_name: str, y_name: str) -> None:
-    """Draw a column for each name and number; some of them are named."""
+    """Draw a column for each name and number, and label some of them."""
     axes.bar(np.arange(len(columns)), [n for _, n in columns], color=BLUE, width=0.8)
     places = range(0, len(columns), -(-len(columns) // 4))
     axes.set_xticks(places, [columns[place][0] for place in places])
@@ -180,7 +180,7 @@ def draw_roc(
 
 
 def _knots(curve: ROC, places: Floats) -> tuple[Floats, Floats]:
-    """Points of a curve from the first of some places on: at its knots and at the places."""
+    """Return points of a curve, from the first of some rates on: at its knots and at these rates."""
     inside = curve.fpr >= places[0]
     fpr, tpr = np.append(curve.fpr[inside], places), np.append(curve.tpr[inside], curve.at(places))
     order = np.lexsort((tpr, fpr))
@@ -203,7 +203,7 @@ def draw_spread(axes: Axes, distance: Floats, codes: Ints) -> None:
 def draw_map(
     axes: Axes, places: Floats, values: np.ndarray | None, names: Sequence[str], shares: Sequence[float] = ()
 ) -> None:
-    """Draw rows at their places in the plane: by class, by an amount, or all alike; axes name their ``shares``."""
+    """Draw rows in the plane, coloured by class, by value, or all alike; the axes show their ``shares``."""
     x, y = places.T
     if values is None:
         axes.scatter(x, y, s=28, color=BLUE, alpha=0.7, linewidths=0)
@@ -224,7 +224,7 @@ def draw_map(
 
 
 def draw_proximity(axes: Axes, clusters: Clusters, title: str = "Proximity, rows by cluster") -> None:
-    """Draw a matrix of proximities whose rows are ordered by cluster, with lines between these."""
+    """Draw a matrix of proximities with rows ordered by cluster, and lines between clusters."""
     least = min(0.0, float(clusters.proximity.min()))
     image = axes.imshow(clusters.ordered, cmap="cividis", vmin=least, interpolation="nearest")
     axes.figure.colorbar(image, ax=axes)
@@ -256,7 +256,7 @@ def draw_importances(axes: Axes, drawn: Importances) -> None:
 
 
 def draw_contributions(axes: Axes, contributions: Floats, baseline: float, names: Sequence[str]) -> None:
-    """Draw what features add to the mean distance of two rows, or take from it, as steps to their distance."""
+    """Draw the contributions of features as steps from the mean distance to the distance of two rows."""
     order = np.argsort(-np.abs(contributions), kind="stable")
     most = order[: MOST_FEATURES - 1] if len(order) > MOST_FEATURES else order
     sizes, labels = contributions[most], [names[k] if len(names) else str(k) for k in most]
@@ -293,7 +293,7 @@ def draw_grid(axes: Axes, grid: ScoredGrid) -> None:
 
 
 def draw_tree(axes: Axes, tree: DrawnTree) -> None:
-    """Draw the boxes of a tree, each below the one of which it is a part, in the largest font that fits."""
+    """Draw the boxes of a tree, each below its parent, in the largest font that fits."""
     text: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8, "color": "black", "parse_math": False}
     white = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"}
     shown, rows = {(box.depth, box.place) for box in tree.boxes}, dict[float, list[Any]]()
@@ -323,7 +323,7 @@ def draw_tree(axes: Axes, tree: DrawnTree) -> None:
 
 
 def _room(axes: Axes, rows: dict[float, list[Any]]) -> float:
-    """By how much texts in rows from top to bottom can grow until two of them touch, or one leaves the axes."""
+    """Return the factor by which texts can grow until two of them touch, or one leaves the axes."""
     width, unit = axes.bbox.width, axes.bbox.height / abs(np.subtract(*axes.get_ylim()))
     found, heights = [], []
     for row in rows.values():

@@ -1,4 +1,4 @@
-"""How near a forest finds rows to each other, whatever it is over."""
+"""Closeness of rows by a forest of any kind."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from distforest.pictures.clusters import Clusters, PrincipalCoordinates
 
 MOST_CLUSTERED = 500
-"""Training rows whose proximities a picture of a sealed forest shows: all, or so many drawn at random."""
+"""Maximum number of training rows in a picture of proximities; of more rows, a random sample is drawn."""
 
 MOST_CLUSTERED_ALL = 5_000
-"""The most training rows whose matrix of distances is taken: 200 MB, and about five of them are held at once."""
+"""Maximum number of training rows for a matrix of distances: 200 MB, about five of which are in memory at once."""
 
 
 def check_forest(forest: Any) -> Any:
-    """Return a fitted estimator of this package; raises InputError for anything else."""
+    """Check that an object is a fitted estimator of this package, and return it; raises InputError."""
     if not isinstance(forest, (OnRows, OnPairs)):
         raise InputError(f"forest: an estimator of distforest was expected, found {type(forest).__name__}")
     check_is_fitted(forest, "forest_")
@@ -37,7 +37,7 @@ def check_forest(forest: Any) -> Any:
 
 
 def closeness(forest: Any, X: Any = None) -> Floats:
-    """How near a forest finds rows, by default its training rows: shares of common leaves, or of pairs 1 - distance."""
+    """Compute the closeness of rows, by default the training rows: shares of common leaves, or 1 - distance."""
     own = check_forest(forest)
     return own.proximity(X) if isinstance(own, OnRows) else 1.0 - own.distance(X)
 
@@ -45,21 +45,21 @@ def closeness(forest: Any, X: Any = None) -> Floats:
 def clusters_of_training(
     forest: Forest, n_clusters: int, n_dimensions: int | None = None
 ) -> tuple[Clusters, PrincipalCoordinates | None]:
-    """Find clusters of the training rows by average linkage of their distances, and their principal coordinates.
+    """Compute clusters of the training rows by average linkage of distances, and their principal coordinates.
 
     Parameters
     ----------
     forest
         The forest of a fitted estimator, or one that was opened.
     n_clusters
-        Number of clusters; there are fewer if equal distances cannot be told apart.
+        Number of clusters; there are fewer if distances are equal.
     n_dimensions
         Number of principal coordinates; None: none are computed.
 
     Raises
     ------
     InputError
-        There are more than `MOST_CLUSTERED_ALL` rows, or fewer than clusters, or rows out of bag were not routed.
+        There are more than `MOST_CLUSTERED_ALL` rows, or fewer rows than clusters, or out-of-bag rows were not routed.
 
     Examples
     --------
@@ -84,12 +84,12 @@ def clusters_of_training(
 
 
 def closeness_of_some(forest: Any) -> Floats:
-    """The `closeness` of training rows, or of `MOST_CLUSTERED` of them, the same ones every time, in their order.
+    """Compute the `closeness` of all training rows, or of a fixed sample of `MOST_CLUSTERED` rows in order.
 
     Raises
     ------
     InputError
-        Rows out of bag were not routed.
+        Out-of-bag rows were not routed.
     """
     own = forest.forest_
     rows = np.arange(own.n_training)

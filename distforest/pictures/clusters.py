@@ -1,4 +1,4 @@
-"""Where rows stand in a picture: ordered by clusters of their proximities, or in the plane by their distances."""
+"""Arrangements of rows: ordered by clusters of their proximities, or in the plane by their distances."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from distforest.sources.source import Ints
 
 MOST_CLUSTERS = 10
-"""Largest number of clusters that is chosen by itself."""
+"""Maximum number of clusters that is chosen automatically."""
 
 MOST_SERIATED = 1000
-"""Largest number of rows whose order is the best of all that the clusters allow; it takes seconds for more."""
+"""Maximum number of rows for which the optimal order within the clusters is computed; it takes seconds for more."""
 
 
 @dataclass(frozen=True)
 class Clusters:
-    """Proximities of rows, and the clusters into which the rows fall.
+    """Proximities of rows, and their clusters.
 
     Attributes
     ----------
     proximity
-        Proximities, in the order of the rows, shape (n, n).
+        Proximities in the order of the rows, shape (n, n).
     order
-        The rows in the order of the picture, those of a cluster next to each other, shape (n,).
+        The rows in the order of the picture, shape (n,); those of a cluster are next to each other.
     codes
-        The cluster of each row, numbered as they come in ``order``, shape (n,).
+        The cluster of each row, shape (n,); clusters are numbered as they occur in ``order``.
     """
 
     proximity: Floats
@@ -45,7 +45,7 @@ class Clusters:
 
     @property
     def ordered(self) -> Floats:
-        """The proximities in the order of the picture, shape (n, n)."""
+        """Proximities in the order of the picture, shape (n, n)."""
         ordered: Floats = self.proximity[np.ix_(self.order, self.order)]
         return ordered
 
@@ -56,12 +56,12 @@ class Clusters:
 
 
 def clustered(proximity: ArrayLike, n_clusters: int | None = None) -> Clusters:
-    """Order rows by clusters: average linkage of 1 - proximity, near rows next to each other.
+    """Order rows by clusters of average linkage of 1 - proximity, with near rows next to each other.
 
     Parameters
     ----------
     proximity
-        Shape (n, n), larger means nearer. Of (i, j) and (j, i) the mean counts.
+        Proximities, shape (n, n); larger means nearer. The mean of (i, j) and (j, i) is used.
     n_clusters
         Number of clusters, at most n. None: up to `MOST_CLUSTERS`, cut where the heights of two successive joins lie
         farthest apart.
@@ -73,7 +73,7 @@ def clustered(proximity: ArrayLike, n_clusters: int | None = None) -> Clusters:
     Raises
     ------
     InputError
-        The proximities are no square matrix of finite numbers, or ``n_clusters`` is out of range.
+        The proximities are not a square matrix of finite numbers, or ``n_clusters`` is out of range.
 
     Examples
     --------
@@ -106,22 +106,22 @@ def clustered(proximity: ArrayLike, n_clusters: int | None = None) -> Clusters:
 
 
 def _widest_gap(heights: Floats) -> int:
-    """The number of clusters, from 2, before the join that lies farthest above the one before it; 1 where none does."""
+    """Return the number of clusters below the widest gap between two successive joins; 1 if there is no gap."""
     last = np.append(0.0, heights)[-MOST_CLUSTERS:]
     gaps = np.diff(last)[::-1]  # of 2 clusters first
     return int(np.argmax(gaps)) + 2 if gaps.max(initial=0.0) > 0.0 else 1
 
 
 class PrincipalCoordinates(NamedTuple):
-    """Points in a space, and what each of its dimensions shows of their distances.
+    """Points in a space, and the share of variance of each dimension.
 
     Attributes
     ----------
     places
         Coordinates, shape (n, n_dimensions), the widest dimension first.
     shares
-        Share of the variance along each dimension, shape (n_dimensions,): its eigenvalue, out of the sum of the
-        absolute values of all eigenvalues, as some are negative if no space holds the distances.
+        Share of the variance along each dimension, shape (n_dimensions,): its eigenvalue, divided by the sum of the
+        absolute values of all eigenvalues. Some are negative if the distances are not Euclidean.
     """
 
     places: Floats
@@ -129,12 +129,12 @@ class PrincipalCoordinates(NamedTuple):
 
 
 def principal_coordinates(distance: np.ndarray, n_dimensions: int) -> Floats:
-    """Place points so that their Euclidean distances approximate given ones: classical scaling (Torgerson).
+    """Compute points whose Euclidean distances approximate given ones by classical scaling (Torgerson).
 
     Parameters
     ----------
     distance
-        Shape (n, n), symmetric.
+        Distances, shape (n, n), symmetric.
     n_dimensions
         Number of dimensions of the map.
 
@@ -161,7 +161,7 @@ def principal_coordinates(distance: np.ndarray, n_dimensions: int) -> Floats:
 
 
 def places_with_shares(distance: np.ndarray, n_dimensions: int) -> PrincipalCoordinates:
-    """Place points as `principal_coordinates` does, with the share of variance of each dimension.
+    """Compute points as `principal_coordinates` does, with the share of variance of each dimension.
 
     Examples
     --------

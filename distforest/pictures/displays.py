@@ -1,4 +1,4 @@
-"""Displays: pictures on one set of axes, which hold what they show, as scikit-learn has them."""
+"""Displays: pictures on one set of axes that contain their data, as in scikit-learn."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ if TYPE_CHECKING:
 
 
 class Display:
-    """A picture on one set of axes.
+    """Picture on one set of axes.
 
-    ``from_estimator(forest, X, y, ax=None)`` draws what a fitted estimator of this package says, ``from_predictions``
-    what is known already; both return the display. ``X`` are rows as ``distance`` takes them, None the training rows;
-    ``y`` are their labels, an array or its address; ``ax`` is as of `plot`. Both raise InputError if ``forest`` is no
-    estimator that can be drawn, or there is not one label for each row.
+    ``from_estimator(forest, X, y, ax=None)`` draws results of a fitted estimator of this package, and
+    ``from_predictions`` draws given values; both return the display. ``X`` are rows as for ``distance``, None: the
+    training rows. ``y`` are their labels, an array or its address. ``ax`` is as for `plot`. Both raise InputError if
+    ``forest`` is not an estimator that can be drawn, or there is not one label for each row.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        On which `plot` has drawn last.
+        The axes on which `plot` has drawn last.
     figure_ : matplotlib figure
-        That has these axes.
+        The figure with these axes.
     """
 
     chart: ClassVar[Callable[..., None]]
     size: tuple[float, float] = (7.0, 4.0)
-    """Width and height in inches of a figure of its own."""
+    """Width and height in inches of a new figure."""
 
     ax_: Axes
     figure_: FigureBase
@@ -67,17 +67,17 @@ class Display:
         Parameters
         ----------
         ax
-            Axes to draw on; None: a figure of its own, which a notebook shows and ``figure_.savefig`` saves.
+            Axes to draw on; None: a new figure, which a notebook shows and ``figure_.savefig`` saves.
 
         Returns
         -------
         Display
-            Itself.
+            This display.
 
         Raises
         ------
         InputError
-            ``ax`` is anything but axes of matplotlib.
+            ``ax`` is not axes of matplotlib.
         """
         self.ax_ = charts.blank(*self.size).subplots() if ax is None else charts.check_axes(ax)
         self.figure_ = self.ax_.figure
@@ -86,14 +86,14 @@ class Display:
         return self
 
     def _repr_png_(self) -> bytes | None:
-        """The picture as PNG, for IPython; None if it was drawn on given axes, which their own figure shows."""
+        """Return the picture as PNG, for IPython; None if it was drawn on given axes, which their figure shows."""
         figure = getattr(self, "figure_", None)
         return figure._repr_png_() if isinstance(figure, charts.Picture) else None
 
 
 @dataclass(repr=False, eq=False)
 class ImportancesDisplay(Display):
-    """The largest importances of features, by name.
+    """Largest importances of features, by name.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class ImportancesDisplay(Display):
     ) -> Self:
         """Draw the importances of features, with their standard errors over the trees.
 
-        With ``X`` and ``y``, the training rows of a `SMERF` and what it was taught, importances are by permutation.
+        With ``X`` and ``y``, the training rows of a `SMERF` and their ground truth, importances are by permutation.
         ``names`` are those of the features; if empty, the forest's, or numbers.
         """
         own = check_forest(forest)
@@ -130,14 +130,14 @@ class ImportancesDisplay(Display):
 
 @dataclass(repr=False, eq=False)
 class ExplanationDisplay(Display):
-    """Why two rows are near or far: what each feature adds to the mean distance, or takes from it.
+    """Contribution of each feature to the difference between the distance of two rows and the mean distance.
 
     Parameters
     ----------
     contributions : array-like of shape (n_features,)
-        By how much each feature raises the distance above the baseline, or lowers it.
+        How much each feature raises or lowers the distance relative to the baseline.
     baseline : float
-        The mean distance of the training rows; the distance is the baseline and all contributions.
+        The mean distance of the training rows; the distance is the sum of the baseline and all contributions.
     names : sequence of str
         Names of the features; if empty, their numbers are shown.
 
@@ -172,7 +172,7 @@ class ExplanationDisplay(Display):
     def from_estimator(
         cls, forest: Any, left: Any, right: Any, *, names: Sequence[str] = (), ax: Axes | None = None
     ) -> Self:
-        """Draw why a `SMERF`, `URerF`, `RFD` or `TreeRank` says that two rows are this near or far.
+        """Draw the explanation of the distance of two rows by a `SMERF`, `URerF`, `RFD` or `TreeRank`.
 
         Each row has shape (n_features,) or (1, n_features); a data frame of one row keeps its names. ``names`` are
         those of the features, or of RFD's columns of a pair; if empty, the forest's.
@@ -187,13 +187,13 @@ class ExplanationDisplay(Display):
 
 @dataclass(repr=False, eq=False)
 class TuningDisplay(Display):
-    """The score of each cell of a grid.
+    """Score of each cell of a grid.
 
     Parameters
     ----------
     tuned : ScoredGrid
-        What `distforest.estimators.tuning.tune` has found, or a sealed forest says of the grid from which it was
-        chosen. The first parameter of the grid is drawn along the axis, and each combination of the others as a line.
+        The result of `distforest.estimators.tuning.tune`, or the grid in the provenance of a sealed forest. The first
+        parameter of the grid is drawn along the axis, and each combination of the others as a line.
 
     Examples
     --------
@@ -210,7 +210,7 @@ class TuningDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Axes | None = None) -> Self:
-        """Draw the grid from which ``distforest tune`` has chosen a forest that was loaded; else raises InputError."""
+        """Draw the grid from which ``distforest tune`` has chosen a loaded forest; raises InputError without a grid."""
         tuned = ScoredGrid.of_provenance(check_forest(estimator).forest_.provenance)
         if tuned is None:
             raise InputError("the forest was not chosen from a grid by a tuning job; draw what `tune` has returned")
@@ -224,8 +224,8 @@ class ROCDisplay(Display):
     Parameters
     ----------
     curves : sequence of ROC
-        The curve; or one for each tree, such as `TreeRank.tree_rocs_`, of which the first 100 are drawn, and the mean
-        of all.
+        One curve; or one for each tree, such as `TreeRank.tree_rocs_`, of which the first 100 and the mean of all are
+        drawn.
     points : sequence of OperatingPoint
         Points to be marked.
     log : bool
@@ -274,7 +274,7 @@ class ROCDisplay(Display):
         log: bool = False,
         ax: Axes | None = None,
     ) -> Self:
-        """Draw how well distances tell all pairs of one label from all others.
+        """Draw the ROC curve of distances that classify pairs of the same label against all others.
 
         Without rows and labels, the curves of a `TreeRank` on its training pairs are drawn. ``at`` are the false
         positive rates of the operating points.
@@ -312,7 +312,7 @@ class ROCDisplay(Display):
         title: str = "ROC of pairs",
         ax: Axes | None = None,
     ) -> Self:
-        """Draw how well distances, shape (n_pairs,), tell similar pairs from others; InputError without both."""
+        """Draw the ROC curve of distances of pairs, shape (n_pairs,); raises InputError if all are of one class."""
         curve, points = roc_of_distances(similar, distance, at)
         return cls([curve], points, log=log, title=title, name="distance").plot(ax)
 
@@ -348,25 +348,25 @@ class DistancesDisplay(Display):
 
     @classmethod
     def from_predictions(cls, y: Any, distance: ArrayLike, *, ax: Axes | None = None) -> Self:
-        """Draw given distances, shape (n, n), of rows with these labels, shape (n,); errors as `from_estimator`."""
+        """Draw given distances, shape (n, n), of rows with labels, shape (n,); raises as `from_estimator`."""
         matrix = numbers(distance, "distance", 2)
         return cls(matrix, _coded(y, len(matrix))[0]).plot(ax)
 
 
 @dataclass(repr=False, eq=False)
 class MapDisplay(Display):
-    """Rows in the plane, so that near ones are near: the first two principal coordinates of their distances.
+    """Map of rows in the plane: the first two principal coordinates of their distances.
 
     Parameters
     ----------
     places : ndarray of shape (n, 2)
         Coordinates of the rows.
     values : ndarray of shape (n,), or None
-        A number of each row; with ``names`` its class, as a place in these. None: all rows are drawn alike.
+        A number for each row; with ``names``, the index of its class. None: all rows are drawn alike.
     names : sequence of str
-        Names of the classes; empty if ``values`` are amounts.
+        Names of the classes; empty if ``values`` are quantities.
     shares : sequence of float
-        Share of the variance along each dimension; empty if they are not known.
+        Share of the variance along each dimension; empty if unknown.
 
     Examples
     --------
@@ -387,12 +387,12 @@ class MapDisplay(Display):
 
     @classmethod
     def from_estimator(cls, forest: Any, X: Any = None, y: Any = None, *, ax: Axes | None = None) -> Self:
-        """Draw a map of rows, coloured by labels, or by amounts: fractional numbers, and targets."""
+        """Draw a map of rows, coloured by labels or by quantities, which are fractional numbers and targets."""
         return cls.from_predictions(y, check_forest(forest).distance(X), ax=ax)
 
     @classmethod
     def from_predictions(cls, y: Any, distance: ArrayLike, *, ax: Axes | None = None) -> Self:
-        """Draw a map by given distances, shape (n, n); ``y`` and errors as of `from_estimator`."""
+        """Draw a map from given distances, shape (n, n); ``y`` and errors are as for `from_estimator`."""
         places, shares = places_with_shares(np.asarray(distance), 2)
         places = np.pad(places, ((0, 0), (0, 2 - places.shape[1])))  # of a single row
         values, names = (None, ()) if y is None else _coded(y, len(places), may_be_amounts=True)
@@ -401,7 +401,7 @@ class MapDisplay(Display):
 
 @dataclass(repr=False, eq=False)
 class ProximityDisplay(Display):
-    """Proximities of rows as a matrix, ordered by clusters, with lines between these.
+    """Matrix of the proximities of rows, ordered by clusters, with lines between clusters.
 
     Parameters
     ----------
@@ -426,21 +426,21 @@ class ProximityDisplay(Display):
     def from_estimator(
         cls, forest: Any, X: Any = None, *, n_clusters: int | None = None, ax: Axes | None = None
     ) -> Self:
-        """Draw shares of common leaves, or 1 - distance of a forest over pairs, by ``n_clusters``, or up to 10."""
+        """Draw proximities (for a forest over pairs, 1 - distance) in ``n_clusters`` or up to 10 clusters."""
         return cls.from_predictions(closeness(forest, X), n_clusters=n_clusters, ax=ax)
 
     @classmethod
     def from_predictions(cls, proximity: ArrayLike, *, n_clusters: int | None = None, ax: Axes | None = None) -> Self:
-        """Draw given proximities, shape (n, n); larger means nearer. Arguments and errors as of `from_estimator`."""
+        """Draw given proximities, shape (n, n), where larger means nearer; otherwise as `from_estimator`."""
         return cls(clustered(proximity, n_clusters)).plot(ax)
 
 
 @dataclass(repr=False, eq=False)
 class TreeDisplay(Display):
-    """The upper nodes of a tree, or cells of a ranking tree: what they hold, and by what they are split.
+    """Upper nodes of a tree, or cells of a ranking tree, with their contents and splits.
 
-    The cells of a ranking tree stand at their scores, the most similar pairs on the left. A single split is described
-    in words. Of a larger small tree the number of its splits is shown, and the column that the first one reads.
+    The cells of a ranking tree are placed by score, with the most similar pairs on the left. If a single split divides
+    a cell, it is described in words. Otherwise the number of splits is shown, and the column that the first one reads.
 
     Parameters
     ----------
@@ -463,7 +463,7 @@ class TreeDisplay(Display):
     def from_estimator(
         cls, forest: Any, tree: int = 0, *, depth: int = 3, names: Sequence[str] = (), ax: Axes | None = None
     ) -> Self:
-        """Draw a tree down to a depth from 1 to 6; in given axes with little room the text is smaller.
+        """Draw a tree down to a depth from 1 to 6; in small axes the text is smaller.
 
         ``names`` are those of the features, or of the training objects; if empty, the forest's, or numbers.
         """
@@ -471,12 +471,12 @@ class TreeDisplay(Display):
 
     @property
     def size(self) -> tuple[float, float]:  # type: ignore[override]
-        """Width and height in inches that the boxes need."""
+        """Return the width and height in inches that the boxes need."""
         return self.tree.size
 
 
 def _one_row(name: str, row: Any) -> Any:
-    """A row as a table of one; raises InputError if there are several."""
+    """Return a row as a table of one row; raises InputError if there are several."""
     shape = np.shape(row)
     if len(shape) == 2 and shape[0] == 1:
         return row
@@ -486,9 +486,9 @@ def _one_row(name: str, row: Any) -> Any:
 
 
 def _coded(y: Any, n_rows: int, may_be_amounts: bool = False) -> tuple[np.ndarray, list[str]]:
-    """Labels as codes, and their names: at an address those that `ingest` has kept; raises InputError.
+    """Return labels as codes, and their names, which `ingest` stores at an address; raises InputError.
 
-    Amounts, if they may be some, stay as they are, without names: fractional numbers, and targets that say so.
+    With ``may_be_amounts``, fractional numbers and stored targets are quantities, which are returned without names.
     """
     opened = opened_array(y)
     names, values = names_of_classes(opened), np.asarray(None if opened is None else in_memory(opened))

@@ -1,4 +1,4 @@
-"""What each feature has given to a forest: the numbers of a picture of importances."""
+"""Importances of the features of a forest: the data of a picture."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Importances:
-    """The importance of each feature in a forest.
+    """Importance of each feature in a forest.
 
     Attributes
     ----------
     parts
         One or two named arrays of shape (n_features,) that add up to the importances: in a forest over pairs those of
-        its differences and of its middles.
+        its differences and of its means.
     names
         Names of the features; if empty, their numbers are shown.
     of
-        The total that the shares are shares of; or what importances are that are no shares.
+        The total of the shares; or a description of importances that are not shares.
     title
         Title of the picture.
     errors
         Standard error of each importance, shape (n_features,); None: they are not drawn.
     is_share
-        Whether the importances are shares of a total; if not, one may be negative.
+        Whether the importances are shares of a total. If not, they may be negative.
 
     Raises
     ------
@@ -64,12 +64,12 @@ class Importances:
 
 
 def reads_features(forest: Any) -> bool:
-    """Whether the splits of a fitted estimator read features, or columns of pairs, and not whole similarities."""
+    """Return whether the splits of a fitted estimator read features or columns of pairs, not similarities."""
     return not isinstance(forest.forest_.meaning.rows, (Dense, Kernel, Several))
 
 
 def importances_of(forest: Any, names: Sequence[str] = ()) -> Importances:
-    """Read what each feature has given to the splits of a forest.
+    """Compute the importances of features from the splits of a forest.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def importances_of(forest: Any, names: Sequence[str] = ()) -> Importances:
     Returns
     -------
     Importances
-        For RFD the shares of differences and of middles; for TreeRank a share for each column of a pair.
+        For RFD the shares of differences and of means; for TreeRank a share for each column of a pair.
 
     Raises
     ------
@@ -109,12 +109,12 @@ def importances_of(forest: Any, names: Sequence[str] = ()) -> Importances:
 
 
 def permutation_importances_of(forest: Any, X: Any, y: Any, names: Sequence[str] = ()) -> Importances:
-    """Compute what is lost out of bag when a feature is permuted; arguments as of `SMERF.permutation_importances`.
+    """Compute out-of-bag permutation importances; arguments are as for `SMERF.permutation_importances`.
 
     Raises
     ------
     InputError
-        The forest is no `SMERF`, or ``X`` and ``y`` are not what it has learned.
+        The forest is not a `SMERF`, or ``X`` and ``y`` are not its training data.
     """
     if not isinstance(forest, SMERF):
         raise InputError(f"X, y: none were expected, as {type(forest).__name__} has no importances by permutation")

@@ -1,7 +1,7 @@
-"""How the error out of bag falls as trees are added, of a forest and what it was taught.
+"""Out-of-bag error of a forest as trees are added.
 
-A forest does not hold its ground truth, so this is given again. The error after t trees is that of the first t trees: a
-row, or a pair of rows, is scored by those of them that did not draw it.
+A forest does not contain its ground truth, so the caller passes it again. The error after t trees is that of the
+first t trees: each row, or pair of rows, is scored by those of them that did not draw it.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ MOST_PAIRS = 1 << 16
 
 @dataclass(frozen=True)
 class ErrorCurve:
-    """The error out of bag of the first trees of a forest.
+    """Out-of-bag error of the first trees of a forest.
 
     Attributes
     ----------
     n_trees
         Numbers of trees, ascending, shape (n_points,).
     error
-        The error of so many trees, shape (n_points,).
+        The error of that many trees, shape (n_points,).
     measure
-        What the error is, in words.
+        Name of the error.
     judged
-        How many rows or pairs are scored by all trees, in words.
+        Number of rows or pairs that all trees score, in words.
     """
 
     n_trees: Ints
@@ -59,27 +59,26 @@ class ErrorCurve:
 
 
 def error_curve(forest: Forest, truth: Truth) -> ErrorCurve:
-    """Compute the error out of bag over the trees.
+    """Compute the out-of-bag error over the trees.
 
     Parameters
     ----------
     forest
         The forest.
     truth
-        What is known of its training rows, in their order: what the forest was taught, or labels for a forest that was
-        taught nothing or pairs.
+        The ground truth of its training rows, in their order; or labels, for a forest on pairs or without ground truth.
 
     Returns
     -------
     ErrorCurve
-        A forest that predicts is scored by its predictions; one that was taught distances by those; a vote on pairs by
-        the share of misclassified pairs; any other by the area above the ROC curve of its distances, for which
-        a pair of one label is similar.
+        The error is that of predictions if the forest predicts, and that of distances if it has learned distances. For
+        a vote on pairs it is the share of misclassified pairs. Otherwise it is the area above the ROC curve of
+        distances, for which pairs of the same label are similar.
 
     Raises
     ------
     InputError
-        The truth is of another kind or length; no row is out of bag, or rows out of bag were not routed.
+        The ground truth has another kind or length; no row is out of bag, or out-of-bag rows were not routed.
     """
     if len(truth.values) != forest.n_training:
         found = f"found {len(truth.values):,}"
@@ -95,12 +94,12 @@ def error_curve(forest: Forest, truth: Truth) -> ErrorCurve:
 
 
 def out_of_bag_roc(forest: Forest, truth: Truth) -> ROC:
-    """The ROC curve of distances out of bag of pairs of training rows; pairs of one label are similar.
+    """Compute the ROC curve of out-of-bag distances of pairs, which are similar if they have the same label.
 
     Raises
     ------
     InputError
-        The truth is no labels, or all pairs are of one kind; or as `error_curve`.
+        The ground truth is not labels, or all pairs are of one class; or as for `error_curve`.
     """
     if truth.kind is not TruthKind.LABELS:
         raise InputError(f"truth: labels were expected for the ROC curve of pairs, found {truth.kind}")
@@ -115,7 +114,7 @@ def out_of_bag_roc(forest: Forest, truth: Truth) -> ROC:
 
 
 def scored_pairs(n_rows: int) -> tuple[Ints, Ints]:
-    """All pairs i < j of rows, or `MOST_PAIRS` of them drawn at random, the same ones every time."""
+    """Return all pairs i < j of rows, or a fixed random sample of `MOST_PAIRS` of them."""
     left, right = pairs_of_rows(n_rows)
     drawn = np.arange(len(left))
     if len(left) > MOST_PAIRS:
@@ -124,7 +123,7 @@ def scored_pairs(n_rows: int) -> tuple[Ints, Ints]:
 
 
 def curve_points(n_trees: int) -> Ints:
-    """The numbers of trees at which a curve has a point: all, or about `MOST_POINTS` of them up to the last.
+    """Return the numbers of trees at which a curve has a point: all, or about `MOST_POINTS` up to the last.
 
     Examples
     --------
@@ -135,7 +134,7 @@ def curve_points(n_trees: int) -> Ints:
 
 
 def _curve(forest: Forest, running: Running, scorer: Scorer, measure: str, noun: str) -> ErrorCurve:
-    """Score the running sums at the points of the curve; those at which nothing is out of bag yet are left out."""
+    """Score the running sums at the points of the curve, except those without anything out of bag."""
     wanted, found = set(curve_points(forest.n_trees).tolist()), list[tuple[int, float]]()
     n_scored = 0
     for n_trees, (total, count) in enumerate(running, start=1):
@@ -153,7 +152,7 @@ def _curve(forest: Forest, running: Running, scorer: Scorer, measure: str, noun:
 
 
 def _predictions(forest: Forest) -> Running:
-    """After each tree: the sums of what the trees say that did not draw a row, and how many they are."""
+    """Return, after each tree, the sums of the predictions of trees that did not draw a row, and their number."""
     leaf_table, nodes = scoring.predicting(forest), forest.training_nodes
     total, count = np.zeros((forest.n_training, leaf_table.n_outputs)), np.zeros(forest.n_training)
     for tree in range(forest.n_trees):
@@ -164,7 +163,7 @@ def _predictions(forest: Forest) -> Running:
 
 
 def _scorer_of_rows(forest: Forest, truth: Truth) -> tuple[Scorer, str]:
-    """How predictions are scored, and by what measure."""
+    """Return how predictions are scored, and the name of the measure."""
     learned = forest.meaning.leaf.learned
     if truth.kind != learned:
         raise InputError(f"truth: {learned} were expected, which the forest was taught, found {truth.kind}")
@@ -187,7 +186,7 @@ def _root_mean_square(errors: np.ndarray) -> float:
 
 
 def _pair_distances(forest: Forest, left: Ints, right: Ints) -> Running:
-    """After each tree: the sums of the distances by the trees that drew neither row of a pair, and their weights."""
+    """Return, after each tree, the sums of the distances by trees that drew neither row, and their weights."""
     total, weight = np.zeros(len(left)), np.zeros(len(left))
     for tree in range(forest.n_trees):
         unseen = forest.in_bag[tree] == 0
@@ -199,7 +198,7 @@ def _pair_distances(forest: Forest, left: Ints, right: Ints) -> Running:
 
 
 def _distances_of_tree(forest: Forest, tree: int, left: Ints, right: Ints) -> tuple[Floats, Floats | float]:
-    """What a tree adds to the sums of the distances of pairs of training rows, and to their weights."""
+    """Return what a tree adds to the sums of the distances of pairs, and to their weights."""
     if not pair_scores.is_over_pairs(forest):
         nodes = forest.training_nodes[tree].astype(np.int64)
         found = scoring.between_nodes(forest).pairs(tree, nodes[left], nodes[right])
@@ -213,7 +212,7 @@ def _distances_of_tree(forest: Forest, tree: int, left: Ints, right: Ints) -> tu
 
 
 def _scorer_of_pairs(forest: Forest, truth: Truth, left: Ints, right: Ints) -> tuple[Scorer, str]:
-    """How distances are scored, and by what measure."""
+    """Return how distances are scored, and the name of the measure."""
     learned, true = forest.meaning.leaf.learned, truth.distances(left, right)
     if truth.kind is TruthKind.DISTANCES and learned is TruthKind.DISTANCES:
         return lambda found, known: _root_mean_square(found - true[known]), "root mean squared error of distances"

@@ -1,6 +1,6 @@
-"""A report on a sealed forest: one HTML page that holds all it shows, and asks for nothing.
+"""Report on a sealed forest: one HTML page without external resources.
 
-It says what the forest itself says; what a forest does not hold, its ground truth, may be given again.
+It shows the contents of the forest. A forest does not contain its ground truth, which the caller may pass again.
 """
 
 from __future__ import annotations
@@ -69,15 +69,15 @@ TAUGHT = {
     TruthKind.DIRECTIONS: ("Z", "an embedding", "Embedding(Z, metric='cosine')"),
     TruthKind.DISTANCES: ("Z", "distances, or the Graph from which they follow", "Distances(Z)"),
 }
-"""The name of each kind of truth in these lines, what it is, and how SMERF's `fit` takes it."""
+"""For each kind of ground truth: its name in these lines, a description, and the argument of SMERF's `fit`."""
 
 IN_WORDS = {TruthKind.LINKS: "which pairs belong together", TruthKind.NOTHING: "nothing"}
-"""Kinds of ground truth whose names do not tell everybody what they are."""
+"""Descriptions of kinds of ground truth whose names do not explain them."""
 
 
 @dataclass(frozen=True)
 class ReportTable:
-    """A table: its headings, its lines, and of each line a share that is drawn as a bar, if any are."""
+    """Table with headings and lines, and optionally a share for each line, which is drawn as a bar."""
 
     headings: tuple[str, ...]
     lines: Sequence[tuple[str, ...]]
@@ -86,7 +86,7 @@ class ReportTable:
 
 @dataclass(frozen=True)
 class ReportSection:
-    """A section of the page: a heading, sentences, facts, a chart with its table, and blocks of code."""
+    """Section of the page: a heading, sentences, facts, a chart with its table, and blocks of code."""
 
     title: str
     sentences: tuple[str, ...] = ()
@@ -99,17 +99,17 @@ class ReportSection:
 def report_page(
     address: str, *, truth: object = None, run: Sequence[tuple[str, str]] = (), made_by: str = ""
 ) -> tuple[str, Forest]:
-    """Write the report on a sealed forest.
+    """Write a report on a sealed forest.
 
     Parameters
     ----------
     address
         Path or URL of the forest.
     truth
-        What is known of its training rows, in their order, as `fit` takes it, or the address of it: what the forest was
-        taught, or labels. None: the error is shown as far as the fit has recorded it.
+        The ground truth of its training rows, in their order, as for `fit`, or its address; or labels. None: the report
+        shows the error that the fit has recorded, if any.
     run
-        Names and values of what is known of the job that grew it.
+        Names and values that describe the job that grew the forest.
     made_by
         The command that makes the report.
 
@@ -125,8 +125,8 @@ def report_page(
     ArtifactError
         There is no sealed forest, or it is damaged.
     InputError
-        The truth is of another kind or length, or labels or targets in another order than the forest was taught; or no
-        row is out of bag.
+        The ground truth has another kind, length, or order of labels or targets than that of the forest; or no row is
+        out of bag.
     """
     estimator: Any = load(address)
     forest: Forest = estimator.forest_
@@ -164,7 +164,7 @@ def report_page(
 
 
 def _truth(estimator: Any, given: object) -> Truth:
-    """Read a truth as the forest has learned; labels if it was taught pairs or nothing."""
+    """Read a ground truth as the forest has learned it; labels for a forest on pairs or without ground truth."""
     forest: Forest = estimator.forest_
     learned = forest.meaning.leaf.learned
     if learned in (TruthKind.LINKS, TruthKind.NOTHING):
@@ -177,7 +177,7 @@ def _truth(estimator: Any, given: object) -> Truth:
 
 
 def _labels(forest: Forest, given: object) -> Truth:
-    """Read labels of rows of which a forest was taught nothing, or pairs; raises InputError for anything else."""
+    """Read labels for a forest on pairs or without ground truth; raises InputError for anything else."""
     rows = f"labels of {counted(forest.n_training, _noun(forest))}"
     cure = "give the array of labels, such as the y that `distforest ingest --label` writes"
     opened = opened_array(given)
@@ -200,7 +200,7 @@ def _noun(forest: Forest) -> str:
 
 
 def _data(forest: Forest, sentences: tuple[str, ...]) -> ReportSection:
-    """What the forest was grown from; and what the page lacks."""
+    """Describe the data of the forest, and what the page lacks."""
     meaning, similarity = forest.meaning, _entries(forest, "similarity")
     facts = [
         ("Training", counted(forest.n_training, "point" if forest.leaves is None else "row")),
@@ -220,7 +220,7 @@ def _data(forest: Forest, sentences: tuple[str, ...]) -> ReportSection:
 
 
 def _grid(forest: Forest) -> list[ReportSection]:
-    """The grid from which the parameters were chosen, if they were."""
+    """Describe the grid from which the parameters were chosen, if any."""
     found = ScoredGrid.of_provenance(forest.provenance)
     if found is None:
         return []
@@ -237,7 +237,7 @@ def _grid(forest: Forest) -> list[ReportSection]:
 
 
 def _run(forest: Forest, run: Sequence[tuple[str, str]]) -> ReportSection:
-    """What growing it has cost, as far as it is known."""
+    """Describe what growing the forest has cost, as far as it is known."""
     costs, facts = _entries(forest, "similarity"), list(run)
     for name, words in (("evaluations", "pairs paid for"), ("closed", "nodes closed as the budget was spent")):
         if isinstance(costs.get(name), int):
@@ -249,7 +249,7 @@ def _run(forest: Forest, run: Sequence[tuple[str, str]]) -> ReportSection:
 
 
 def _versions(forest: Forest) -> Facts:
-    """Which versions have grown and sealed it."""
+    """Describe the versions that have grown and sealed the forest."""
     facts = [(name, str(version)) for name, version in _entries(forest, "versions").items()]
     grown = forest.provenance.get("grown_by")
     return facts + [("Grown by", value_in_words(own)) for own in (grown if isinstance(grown, list) else [])]
@@ -259,7 +259,7 @@ def _versions(forest: Forest) -> Facts:
 
 
 def _error(forest: Forest, truth: Truth | None) -> list[ReportSection]:
-    """The error out of bag over the trees; without a truth what the fit has recorded, if it has."""
+    """Describe the out-of-bag error over the trees, or without a ground truth the one that the fit recorded."""
     title, found, learned = (
         "Error out of bag",
         Estimates.from_provenance(forest.provenance),
@@ -292,14 +292,14 @@ def _error(forest: Forest, truth: Truth | None) -> list[ReportSection]:
 
 
 def _cure(forest: Forest) -> str:
-    """What draws the error of a forest out of bag."""
+    """Describe how to draw the out-of-bag error of the forest."""
     of_labels = forest.meaning.leaf.learned in (TruthKind.LINKS, TruthKind.NOTHING)
     given = "labels of the training rows" if of_labels else "what the forest was taught"
     return f"Give {given} as `--truth` to draw it."
 
 
 def _curve(estimator: Any, truth: Truth | None) -> list[ReportSection]:
-    """The ROC curve of pairs out of bag, or of a ranking forest that of its training pairs; none without either."""
+    """Describe the ROC curve of out-of-bag pairs, or of the training pairs of a ranking forest, if any."""
     if truth is not None and truth.kind is TruthKind.LABELS:
         title, how = "ROC of pairs out of bag", "pairs of one label are similar"
         curve = out_of_bag_roc(estimator.forest_, truth)
@@ -348,7 +348,7 @@ def _decisions(forest: Forest) -> list[ReportSection]:
 
 
 def _importances(estimator: Any) -> ReportSection:
-    """The features by importance."""
+    """Describe the features by importance."""
     title = "Importances"
     if not reads_features(estimator):
         return ReportSection(title, ("Splits read similarities to whole objects, so no feature has an importance.",))
@@ -373,7 +373,7 @@ def _importances(estimator: Any) -> ReportSection:
 
 
 def _shapes(forest: Forest) -> list[ReportSection]:
-    """How deep leaves lie, and what they hold."""
+    """Describe the depths and sizes of leaves."""
     shapes, things = TreeShapes.of(forest), "pairs" if forest.leaves is None else "rows"
     leaves = counted(len(shapes.depths), "leaf", "leaves")
     found = (
@@ -392,7 +392,7 @@ def _shapes(forest: Forest) -> list[ReportSection]:
 
 
 def _proximity(estimator: Any) -> ReportSection:
-    """How near the training rows are, by cluster."""
+    """Describe the proximities of training rows, by cluster."""
     title, forest = "Proximity by cluster", estimator.forest_
     try:
         found = clustered(closeness_of_some(estimator))
@@ -419,18 +419,18 @@ def _proximity(estimator: Any) -> ReportSection:
 
 
 def _entries(forest: Forest, name: str) -> dict[str, Any]:
-    """An entry of the provenance, which anybody may have written."""
+    """Return an entry of the provenance, whose content is not trusted."""
     found = forest.provenance.get(name)
     return found if isinstance(found, dict) else {}
 
 
 def _capitalized(text: str) -> str:
-    """A text that begins with a capital letter; its names stay as they are."""
+    """Capitalise the first letter of a text, and keep its names as they are."""
     return text[:1].upper() + text[1:]
 
 
 def _some(names: Sequence[str], most: int = MOST_SHOWN) -> str:
-    """The first names, and how many more there are."""
+    """List the first names, and how many more there are."""
     return ", ".join(names[:most]) + (f", and {len(names) - most:,} more" if len(names) > most else "")
 
 
@@ -438,7 +438,7 @@ def _some(names: Sequence[str], most: int = MOST_SHOWN) -> str:
 
 
 def _in_python(estimator: Any, forest: Forest) -> str:
-    """Lines that grow the forest again."""
+    """Return lines of Python that grow the forest again."""
     kind, learned = type(estimator).__name__, forest.meaning.leaf.learned
     shape = f"{counted(forest.n_training, 'row')}, {counted(forest.n_features, 'column')}"
     imported, data, names = [kind], [_datum("X", forest, "matrix", shape)], ["X"]
@@ -465,7 +465,7 @@ def _in_python(estimator: Any, forest: Forest) -> str:
 
 
 def _datum(name: str, forest: Forest, entry: str, what: str) -> str:
-    """A line that names data: by the address and the digest that the forest keeps, or else by what they are."""
+    """Return a line that names data by the recorded address and digest, or else describes them."""
     inputs = forest.provenance.get("inputs")
     known = inputs.get(entry) if isinstance(inputs, dict) else None
     if not isinstance(known, dict) or not isinstance(known.get("address"), str):
@@ -474,7 +474,7 @@ def _datum(name: str, forest: Forest, entry: str, what: str) -> str:
 
 
 def _arguments(estimator: Any) -> str:
-    """The arguments of an estimator that are not its defaults."""
+    """Return the arguments of an estimator that are not its defaults."""
     default = type(estimator)().get_params()
     given = {name: ... if isinstance(value, np.ndarray) else value for name, value in estimator.get_params().items()}
     changed = {name: value for name, value in given.items() if value is ... or value != default[name]}
@@ -482,7 +482,7 @@ def _arguments(estimator: Any) -> str:
 
 
 def in_digits(value: float) -> str:
-    """A number in three digits, or all of a whole one.
+    """Format a number with three digits, or an integer with all digits.
 
     Examples
     --------
@@ -493,5 +493,5 @@ def in_digits(value: float) -> str:
 
 
 def _chart(title: str, drawing: str, *drawn: object) -> str:
-    """A chart as SVG, by a function of `charts`; nothing without matplotlib."""
+    """Return a chart as SVG, drawn by a function of `charts`; empty without matplotlib."""
     return "" if charts is None else charts.as_svg(title, getattr(charts, drawing), *drawn)

@@ -1,4 +1,4 @@
-"""The picture of a sealed forest: the one that says most of its method."""
+"""Picture of a sealed forest that suits its method."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def sealed_picture(address: str, features: str | None = None) -> FigureBase:
     Returns
     -------
     Figure
-        Weights of features if these were not drawn alike; of TreeRank a tree and the curves of all; of splits that read
-        features their importances; of similarities the proximities of the training objects by cluster, or a tree if
-        objects out of bag were not routed.
+        Weights of features if these were not drawn with equal probability. Otherwise, for TreeRank a tree and the
+        curves of all trees; for splits on features their importances; for similarities the proximities of the training
+        objects by cluster, or a tree if out-of-bag objects were not routed.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The shapes of a forest's trees: how deep their leaves lie, and how much each holds."""
+"""Shapes of the trees of a forest: depths and sizes of leaves."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _MOST_RANGES = 10
 
 @dataclass(frozen=True)
 class TreeShapes:
-    """All leaves of a forest.
+    """Depths and sizes of all leaves of a forest.
 
     Attributes
     ----------
     depths
-        Depth of each leaf, 0 for a root that is one, shape (n_leaves,). The leaf of a ranking tree is a cell, and its
-        depth a number of cells.
+        Depth of each leaf, shape (n_leaves,); a root that is a leaf has depth 0. The leaf of a ranking tree is a cell,
+        and its depth a number of cells.
     sizes
         In-bag weight of the rows, or pairs, of each leaf, shape (n_leaves,).
     """
@@ -39,7 +39,7 @@ class TreeShapes:
 
     @classmethod
     def of(cls, forest: Forest) -> Self:
-        """Of a forest in memory."""
+        """Collect the leaves of a forest in memory."""
         table = forest.table
         if isinstance(forest.leaf_table, Ranks):
             depths = np.concatenate([_depths_of_cells(forest.leaf_table, tree) for tree in range(forest.n_trees)])
@@ -48,7 +48,7 @@ class TreeShapes:
         return cls(depths[table.is_leaf], table.n_rows[table.is_leaf])
 
     def depths_told(self) -> list[tuple[str, int]]:
-        """Number of leaves at each depth, or in at most ten ranges of depths that are as wide.
+        """Count the leaves at each depth, or in at most ten ranges of depths of equal width.
 
         Examples
         --------
@@ -60,7 +60,7 @@ class TreeShapes:
         return _in_ranges(self.depths, least, np.arange(least, greatest + 1, width) + width - 1)
 
     def sizes_told(self) -> list[tuple[str, int]]:
-        """Number of leaves of each size, in ranges that double.
+        """Count the leaves by size, in ranges that double.
 
         Examples
         --------
@@ -80,7 +80,7 @@ def _in_ranges(values: Ints, start: int, ends: Ints) -> list[tuple[str, int]]:
 
 
 def _depths_of_cells(ranks: Ranks, tree: int) -> Ints:
-    """Depth of each cell of a ranking tree, shape (tree_size,); 0 for a node that is none."""
+    """Return the depth of each cell of a ranking tree, shape (tree_size,); 0 for a node that is not a cell."""
     cells = Cells.from_ranks(ranks, tree)
     depths = np.zeros(len(cells.better), np.int64)
     for cell in np.flatnonzero(cells.better != LEAF):  # children come after their parents

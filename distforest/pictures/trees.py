@@ -1,4 +1,4 @@
-"""The upper nodes of a tree as boxes: what they hold, and by which condition they are parted, in words."""
+"""Upper nodes of a tree as boxes, with their contents and split conditions in words."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ OF_CHAINS = (
 
 @dataclass(frozen=True)
 class Box:
-    """A node, or a cell of a ranking tree, as it is drawn.
+    """Node, or cell of a ranking tree, as it is drawn.
 
     Attributes
     ----------
     depth, place
-        Its depth, and its place in this depth from the left, both from 0.
+        Depth of the node, and its position in this depth from the left, both counted from 0.
     held
-        What it holds, in words.
+        Contents of the node, in words.
     cut
         The condition under which rows or pairs go left, in words; empty for a leaf.
     n_leaves
-        Number of leaves below it; 1 for a leaf.
+        Number of leaves below the node; 1 for a leaf.
     colour
         Red, green and blue from 0 to 1, pale enough for black text.
     counts
@@ -75,15 +75,15 @@ class Box:
 
     @property
     def middle(self) -> float:
-        """Horizontal place of the box, from 0 on the left to 1."""
+        """Horizontal position of the box, from 0 on the left to 1."""
         return (self.place + 0.5) / 2.0**self.depth
 
 
 @dataclass(frozen=True)
 class DrawnTree:
-    """A tree as it is drawn: its boxes, the root first; a title; and lines that say how it is read.
+    """Tree as it is drawn: its boxes, the root first; a title; and lines that explain it.
 
-    With ``has_scores`` boxes stand at scores from 1 on the left to 0.
+    With ``has_scores`` boxes are placed at scores, from 1 on the left to 0.
     """
 
     boxes: Sequence[Box]
@@ -108,14 +108,14 @@ def drawn_tree(estimator: Any, tree: int = 0, depth: int = 3, names: Sequence[st
     tree
         Number of the tree.
     depth
-        Largest depth of the boxes, 1 to `DRAWN_DEPTH`.
+        Maximum depth of the boxes, 1 to `DRAWN_DEPTH`.
     names
         Names of the features, or of the training objects; if empty, those of the forest, or their numbers.
 
     Raises
     ------
     InputError
-        There is no such tree, the depth is out of range, or there is not one name for each column.
+        The tree does not exist, the depth is out of range, or there is not one name for each column.
 
     Examples
     --------
@@ -165,7 +165,7 @@ def shortened(name: str, most: int = 24) -> str:
 
 
 def _names(estimator: Any, names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Name the features or objects, and the columns that cuts read: of a forest over pairs those of a pair."""
+    """Name the features or objects, and the columns that cuts read, which for pairs are those of a pair."""
     forest: Forest = estimator.forest_
     if isinstance(names, str):
         raise InputError(f"names: a list of names was expected, found {names!r}")
@@ -188,7 +188,7 @@ def _names(estimator: Any, names: Sequence[str]) -> tuple[list[str], list[str]]:
 
 @dataclass(frozen=True)
 class _Nodes:
-    """The nodes of one tree, by their numbers within it."""
+    """Nodes of one tree, by their numbers within it."""
 
     forest: Forest
     tree: int
@@ -201,12 +201,12 @@ class _Nodes:
         return int(self.forest.table.tree_start[self.tree])
 
     def children(self, node: int) -> list[int]:
-        """The two children of a node; none of a leaf."""
+        """Return the two children of a node; none for a leaf."""
         table, own = self.forest.table, self.start + node
         return [] if table.left[own] == LEAF else [int(table.left[own]), int(table.right[own])]
 
     def leaves_below(self) -> Ints:
-        """Number of leaves below each node, shape (tree_size,); children come after their parents.
+        """Count the leaves below each node, shape (tree_size,); children come after their parents.
 
         Nodes of a chain may share children, each of which counts once.
         """
@@ -222,7 +222,7 @@ class _Nodes:
         return n_leaves
 
     def cut(self, node: int) -> str:
-        """The condition under which rows go left, in words; empty for a leaf."""
+        """Describe the condition under which rows go left; empty for a leaf."""
         table, own = self.forest.table, self.start + node
         first, width = int(table.offset[own]), int(table.width[own])
         if not width:
@@ -237,13 +237,13 @@ class _Nodes:
         return f"{said} ≤ {f'{table.threshold[own]:.4g}'.replace('-', MINUS)}{' or missing' if with_missing else ''}"
 
     def counts(self, node: int) -> tuple[int, int] | None:
-        """Numbers of similar and dissimilar pairs; None for a forest over rows."""
+        """Return the numbers of similar and dissimilar pairs; None for a forest over rows."""
         leaf_table = self.forest.leaf_table
         counts = leaf_table.class_counts[self.start + node].tolist() if isinstance(leaf_table, Votes) else ()
         return (counts[0], counts[1]) if counts else None
 
     def held(self, node: int) -> str:
-        """What a node holds and says, in words."""
+        """Describe the contents and the prediction of a node."""
         leaf_table, own = self.forest.leaf_table, self.start + node
         if counts := self.counts(node):
             return f"+ {counts[0]:,}\n{MINUS} {counts[1]:,}"
@@ -259,7 +259,7 @@ class _Nodes:
         return rows
 
     def colour(self, node: int) -> tuple[float, ...]:
-        """The colour of a node: by its pairs or its largest class, the paler the more mixed; white for any other."""
+        """Return the colour of a node by its pairs or largest class, paler if mixed; otherwise white."""
         leaf_table = self.forest.leaf_table
         if counts := self.counts(node):
             shares = np.divide(counts, np.maximum(self.counts(0) or 1, 1))
@@ -273,24 +273,24 @@ class _Nodes:
 
 
 class _Cells(_Nodes):
-    """The cells of one ranking tree: nodes with a score, each of which a small tree parts into two."""
+    """Cells of one ranking tree: nodes with a score, each of which a small tree divides into two."""
 
     @cached_property
     def cells(self) -> Cells:
         return Cells.from_ranks(ranks_of(self.forest), self.tree)
 
     def children(self, node: int) -> list[int]:
-        """The better and the worse part of a cell."""
+        """Return the better and the worse part of a cell."""
         cells = self.cells
         return [] if cells.better[node] == LEAF else [int(cells.better[node]), int(cells.worse[node])]
 
     def counts(self, node: int) -> tuple[int, int]:
-        """Numbers of similar and dissimilar pairs."""
+        """Return the numbers of similar and dissimilar pairs."""
         similar, dissimilar = self.cells.counts[node].tolist()
         return similar, dissimilar
 
     def cut(self, node: int) -> str:
-        """The condition under which a pair goes to the better part, or the number of splits that decide it."""
+        """Describe the condition under which a pair goes to the better part, or the number of splits."""
         if not (children := self.children(node)):
             return ""
         forest, ranks, first = self.forest, ranks_of(self.forest), self.start + node
@@ -311,7 +311,7 @@ class _Cells(_Nodes):
         return f"{name} {'≤' if holds else '>'} {threshold}"
 
     def _is_square(self, first: int, second: int) -> bool:
-        """Whether two nodes are one square cut: max <= A, or else min > A, on one coordinate."""
+        """Return whether two nodes are one square cut: max <= A, or else min > A, on one coordinate."""
         table, n_features = ranks_of(self.forest).table, columns_of(self.forest).n_features
         own, other = self.start + first, self.start + second
         a, b = int(table.columns[table.offset[own]]), int(table.columns[table.offset[other]])
@@ -320,7 +320,7 @@ class _Cells(_Nodes):
 
 
 def _set_in_words(forest: Forest, own: int, is_left: bool = True) -> str:
-    """The categories that go left, or right, at a node of the whole table; the others are named if these do.
+    """Describe the categories that go left, or right, at a node: "in" a set, or "not in" that of the others.
 
     A category of a pair of points is an unordered pair.
     """
@@ -337,7 +337,7 @@ def _set_in_words(forest: Forest, own: int, is_left: bool = True) -> str:
 
 
 def _sum_in_words(columns: Sequence[str], weights: Sequence[float]) -> str:
-    """A projection in words.
+    """Describe a projection in words.
 
     Examples
     --------
@@ -354,6 +354,6 @@ def _sum_in_words(columns: Sequence[str], weights: Sequence[float]) -> str:
 
 
 def _paled(colour: str, strength: float) -> tuple[float, ...]:
-    """A colour between white, at a strength of 0, and itself."""
+    """Blend a colour with white, which is at a strength of 0."""
     full = np.array([int(colour[k : k + 2], 16) / 255.0 for k in (1, 3, 5)])
     return tuple((1.0 - strength * (1.0 - full)).tolist())

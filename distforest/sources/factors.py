@@ -46,20 +46,20 @@ RowIndex = SupportsIndex | slice | Sequence[int] | Sequence[bool] | NDArray[np.i
 
 
 class NetworkxGraph(Protocol):
-    """A graph of networkx: what is read of it."""
+    """Part of the interface of a graph of networkx that is read."""
 
     def __contains__(self, node: Hashable, /) -> bool:
-        """Whether a node is in the graph."""
+        """Return whether a node is in the graph."""
 
     def is_directed(self) -> bool:
-        """Whether an edge links its first node to its second only."""
+        """Return whether an edge links only its first node to its second."""
 
     def edges(self, data: bool) -> Iterable[tuple[Hashable, Hashable, Mapping[str, float]]]:
-        """The edges, with their attributes."""
+        """Edges with their attributes."""
 
 
 class RowDistances:
-    """The base of all distances between rows."""
+    """Base class of all distances between rows."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -72,9 +72,9 @@ class RowDistances:
 
 @dataclass(frozen=True, eq=False)
 class SquaredDistances(RowDistances):
-    """The base of distances that are squared Euclidean ones of some vectors: sums of them are such distances, too.
+    """Base class of squared Euclidean distances of vectors; a weighted sum of them is one, too.
 
-    ``0.7 * Labels(y) + 0.3 * Targets(t)`` is the `Embedding` of the vectors of both, scaled and side by side.
+    ``0.7 * Labels(y) + 0.3 * Targets(t)`` is the `Embedding` of the scaled vectors of both, side by side.
     """
 
     values: object
@@ -91,7 +91,7 @@ class SquaredDistances(RowDistances):
         return replace(self, values=np.asarray(unmasked(self.values))[rows])
 
     def vectors(self) -> Floats:
-        """Vectors whose squared Euclidean distances these are, shape (n, q); raises InputError if there are none."""
+        """Return vectors with these squared Euclidean distances, shape (n, q); raises InputError if there are none."""
         raise NotImplementedError
 
     def __mul__(self, factor: object) -> Embedding:
@@ -114,20 +114,21 @@ class SquaredDistances(RowDistances):
 
 @dataclass(frozen=True, eq=False)
 class Labels(SquaredDistances):
-    """Distance 1 between different labels, 0 between equal labels (SMERF, Proposition 1); or a distance for each pair.
+    """Distances between labels: 0 if equal, otherwise 1 (SMERF, Proposition 1), or by a matrix of costs.
 
-    ``values`` has shape (n,): array-like, Zarr array, or the address of one. ``names`` are those of the classes where
-    the labels are their numbers, from 0 on; by default those in the attribute ``classes`` of a Zarr array.
+    ``values`` has shape (n,): array-like, Zarr array, or the address of one. If labels are numbers of
+    classes, counted from 0, ``names`` are the names of the classes; by default those in the attribute ``classes`` of a
+    Zarr array.
 
-    ``costs`` are the distances of classes, if they are not all equally far apart: a symmetric matrix, shape
-    (n_classes, n_classes), of numbers from 0 on, 0 on the diagonal: array-like, data frame, Zarr array, or the address
-    of one. Its rows and columns are the classes in ``order``; by default the columns of a data frame, the attribute
-    ``classes`` of a Zarr array, the ``names`` if there are as many, or the sorted labels.
+    ``costs`` are the distances of classes, if they are not all equal: a symmetric matrix of non-negative numbers with a
+    zero diagonal, shape (n_classes, n_classes). It is array-like, a data frame, a Zarr array, or the address of one.
+    Its rows and columns are the classes in ``order``; by default the columns of a data frame, the attribute ``classes``
+    of a Zarr array, the ``names`` if there are as many, or the sorted labels.
 
     Raises
     ------
     InputError
-        ``costs`` are no such matrix, or a label has none.
+        ``costs`` is not such a matrix, or a label has no costs.
 
     Examples
     --------
@@ -158,7 +159,7 @@ class Labels(SquaredDistances):
             raise InputError("order: it is that of costs, and there are none; leave it out")
 
     def _read_costs(self, given: object) -> None:
-        """Check the costs, and find whose they are; raises InputError."""
+        """Check the costs, and find their classes; raises InputError."""
         classes = named_classes(encoded(self.values)[1], self.names)
         held: object = in_memory(given) if is_stored(given) else given
         order = order_of_costs(given) if self.order is None else np.asarray(self.order).tolist()
@@ -171,7 +172,7 @@ class Labels(SquaredDistances):
         object.__setattr__(self, "order", order)
 
     def vectors(self) -> Floats:
-        """The indicators of the classes over the root of 2, shape (n, n_classes); raises InputError with costs."""
+        """Return class indicators divided by the root of 2, shape (n, n_classes); raises InputError with costs."""
         if self.costs is not None:
             cure = "give the matrix of the sum"
             raise InputError(f"labels with costs are no squared Euclidean distances, so they have no sums; {cure}")
@@ -180,13 +181,13 @@ class Labels(SquaredDistances):
         return indicators
 
     def costs_of(self, classes: Sequence[ClassName]) -> Float32s | None:
-        """The distances of these classes in their order; None if all are equally far apart. Raises InputError."""
+        """Return the distances of these classes in their order, None if all are equal; raises InputError."""
         if not isinstance(self.costs, np.ndarray) or self.order is None:
             return None
         return costs_among(self.costs, self.order, classes)
 
     def matrix(self) -> Floats:
-        """The distances, shape (n, n)."""
+        """Return the distances, shape (n, n)."""
         codes, classes = encoded(self.values)
         costs = self.costs_of(named_classes(classes, self.names))
         if costs is not None:
@@ -196,14 +197,15 @@ class Labels(SquaredDistances):
 
 @dataclass(frozen=True, eq=False)
 class Targets(SquaredDistances):
-    """Distance (y - y')^2 / 2 between two targets (SMERF, Proposition 2), or ``|y - y'|``.
+    """Distances (y - y')^2 / 2 between targets (SMERF, Proposition 2), or ``|y - y'|``.
 
     ``values`` has shape (n,): array-like, Zarr array, or the address of one. With ``metric="absolute"`` the distance is
-    ``|y - y'|``, which a few large targets govern less, and a forest predicts medians.
+    ``|y - y'|``, which is more robust against a few large targets, and a forest predicts medians.
 
     Dates (datetime64) are read as numbers of their unit since 1970, and durations (timedelta64) as numbers of their
-    unit: datetime64[D] as days, and datetime64[ns], which pandas may make, as nanoseconds, which float64 holds to about
-    256. Predictions are in that unit, and distances in its square, or in that unit with ``metric="absolute"``.
+    unit: datetime64[D] as days, and datetime64[ns], which pandas may produce, as nanoseconds, which float64 represents
+    to about 256. Predictions are in that unit, and distances in its square, or in that unit with
+    ``metric="absolute"``.
 
     Raises
     ------
@@ -235,18 +237,18 @@ class Targets(SquaredDistances):
         object.__setattr__(self, "values", _loaded(self.values, "targets"))
 
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
-        """The targets, shape (n,), so that scores of scikit-learn compare predictions with them (``scoring="r2"``)."""
+        """Return the targets, shape (n,), so that scores of scikit-learn accept them (``scoring="r2"``)."""
         return np.array(in_memory(self.values), dtype=dtype, copy=copy)
 
     def vectors(self) -> Floats:
-        """The targets over the root of 2, shape (n, 1); raises InputError for absolute differences."""
+        """Return the targets divided by the root of 2, shape (n, 1); raises InputError for absolute differences."""
         if self.metric == ABSOLUTE:
             cure = "give the matrix of the sum"
             raise InputError(f"absolute differences are no squared Euclidean distances, so they have no sums; {cure}")
         return finite_vectors(self.values, "targets") / np.sqrt(2.0)
 
     def matrix(self) -> Floats:
-        """The distances, shape (n, n)."""
+        """Return the distances, shape (n, n)."""
         vectors = finite_vectors(self.values, "targets")[:, 0]
         differences: Floats = vectors[:, None] - vectors
         return np.abs(differences) if self.metric == ABSOLUTE else differences**2 / 2.0
@@ -254,11 +256,11 @@ class Targets(SquaredDistances):
 
 @dataclass(frozen=True, eq=False)
 class Embedding(SquaredDistances):
-    """Squared Euclidean distance between two points of an embedding, or their cosine distance.
+    """Squared Euclidean or cosine distances between points of an embedding.
 
     ``values`` has shape (n, q): array-like, Zarr array, or the address of one. With ``metric="cosine"`` the distance is
-    1 less the cosine of the angle between two vectors, half the squared Euclidean distance of the vectors divided by
-    their lengths; a vector of zeros has no direction, and is refused.
+    1 - cosine of the angle between two vectors, which is half the squared Euclidean distance of the vectors divided by
+    their lengths. A vector of zeros has no direction, and is refused.
 
     Raises
     ------
@@ -287,12 +289,12 @@ class Embedding(SquaredDistances):
         object.__setattr__(self, "values", _loaded(self.values, "an embedding"))
 
     def vectors(self) -> Floats:
-        """The vectors; for cosine distances their directions over the root of 2."""
+        """Return the vectors; for cosine distances, their directions divided by the root of 2."""
         vectors = finite_vectors(self.values, "embedding")
         return directions_of(vectors) / np.sqrt(2.0) if self.metric == COSINE else vectors
 
     def matrix(self) -> Floats:
-        """The distances, shape (n, n)."""
+        """Return the distances, shape (n, n)."""
         vectors = finite_vectors(self.values, "embedding")
         is_cosine = self.metric == COSINE
         total = np.zeros(self.shape)
@@ -303,18 +305,18 @@ class Embedding(SquaredDistances):
 
 @dataclass(frozen=True, eq=False)
 class Distances(RowDistances):
-    """Given distances of pairs of rows, shape (n, n): array-like, Zarr array, or the address of one.
+    """Precomputed distances of rows, shape (n, n): array-like, Zarr array, or the address of one.
 
-    NaN is an unobserved distance, and on the diagonal 0. Where only one of z_ij and z_ji is observed, it
-    counts for both.
+    NaN is an unobserved distance; on the diagonal it is 0. If only one of z_ij and z_ji is observed, it counts for
+    both.
 
-    `SMERF` reads a plain matrix in the same way. But selecting rows here also selects the columns with the same
-    numbers, so that cross-validation works: it gets the distances among training rows, and those among test rows.
+    `SMERF` reads a plain matrix in the same way. But if rows of `Distances` are selected, the columns with the same
+    numbers are also selected. So cross-validation uses the distances among training rows, and those among test rows.
 
     Raises
     ------
     InputError
-        On a selection of rows: the matrix is not square, or not dense.
+        When rows are selected: the matrix is not square, or not dense.
 
     Examples
     --------
@@ -332,7 +334,7 @@ class Distances(RowDistances):
 
     @property
     def address(self) -> str | None:
-        """The address of the matrix; None if it has none."""
+        """Address of the matrix; None if it has none."""
         return address_of(self.values)
 
     def __len__(self) -> int:
@@ -344,20 +346,20 @@ class Distances(RowDistances):
 
 @dataclass(frozen=True, eq=False)
 class ObservedDistances(RowDistances):
-    """Distances of those pairs of rows that were observed: the stored entries of a sparse matrix, zeros too.
+    """Observed distances of pairs of rows: the stored entries of a sparse matrix, including zeros.
 
     ``values`` has shape (n, n): a sparse matrix or array of SciPy, or the address of one in Zarr.
 
-    An entry that is not stored is unobserved; that tells it from a `Graph`, in which two items without a link are far.
-    `scipy.sparse.csr_array` of a dense matrix stores no zeros: store them, or give the dense matrix as `Distances`.
-    A pair may be stored in one direction or in both, whose mean is used; on the diagonal, what is not stored is 0. It
-    is read into a dense matrix, so n rows take 4 n^2 bytes. Selecting rows also selects the columns with the same
-    numbers.
+    An entry that is not stored is unobserved. In a `Graph`, by contrast, two nodes without a link are far apart.
+    `scipy.sparse.csr_array` of a dense matrix stores no zeros: store them, or pass the dense matrix as `Distances`. A
+    pair may be stored in one direction, or in both, whose mean is used. On the diagonal, an entry that is not stored is
+    0. The matrix is converted to a dense one, so n rows take 4 n^2 bytes. If rows are selected, the columns with the
+    same numbers are also selected.
 
     Raises
     ------
     InputError
-        The matrix is dense (give `Distances`, with NaN for what is unobserved), or not square.
+        The matrix is dense (pass it as `Distances`, with NaN for unobserved distances), or not square.
 
     Examples
     --------
@@ -393,16 +395,16 @@ class ObservedDistances(RowDistances):
         return self.values  # from `canonical_csr`
 
     def matrix(self) -> np.ndarray:
-        """The distances in the dtype in which they are stored, NaN where they are unobserved, shape (n, n)."""
+        """Return the distances in their stored dtype, shape (n, n); unobserved distances are NaN."""
         return self.rows(0, len(self))
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
-        """The dtype of `matrix`."""
+        """Dtype of `matrix`."""
         return np.result_type(self._stored.dtype, np.float32)
 
     def rows(self, first: int, end: int) -> np.ndarray:
-        """The rows of `matrix` from one to before another, shape (end - first, n)."""
+        """Return rows ``first`` to ``end`` - 1 of `matrix`, shape (end - first, n)."""
         stored = self._stored[first:end]
         numbers = np.arange(end - first)
         rows = np.full(stored.shape, np.nan, self.dtype)
@@ -413,32 +415,32 @@ class ObservedDistances(RowDistances):
 
 @dataclass(frozen=True, eq=False)
 class Graph(RowDistances):
-    """Distance ``absent`` - a_ij from an adjacency matrix: the stronger a link, the nearer the two.
+    """Distances ``absent`` - a_ij from an adjacency matrix: the stronger a link, the smaller the distance.
 
     ``adjacency`` has shape (n, n): a sparse matrix or array of SciPy, a dense array-like, a Zarr array, or the address
-    of a sparse or dense one in Zarr; see also `Graph.of_edges` and `Graph.of_networkx`. In a sparse matrix what is not
-    stored is no link, and trees grow from the links alone. In a dense one NaN is a pair of which nobody knows whether
-    it is linked, and on the diagonal no loop. Both are the same graph, and grow the same trees. Selecting rows also
-    selects the columns with the same numbers: the links among some of the items.
+    of a sparse or dense one in Zarr; see also `Graph.of_edges` and `Graph.of_networkx`. In a sparse matrix an entry
+    that is not stored is not a link, and trees grow only from the links. In a dense matrix, NaN means that it is
+    unknown whether the pair is linked; on the diagonal it means no loop. A sparse and a dense matrix of the same graph
+    grow the same trees. If rows are selected, the columns with the same numbers are also selected: the links among some
+    nodes.
 
     Parameters
     ----------
     adjacency
         The matrix, with entries from 0 to ``absent``.
     absent
-        The distance of two nodes without a link; the largest weight, if weights are above 1.
+        The distance of two nodes without a link. If weights exceed 1, set it to the largest weight.
     diagonal
         The distance of a node to itself, from 0 to ``absent``. None: ``absent`` - a_ii, so that a node without a loop
         has distance ``absent`` to itself, as in the SMERF paper.
     directed
-        How links of which the two directions differ count: ``"mean"``, the mean of both weights; ``"either"``, the
-        larger one, so that a link in either direction is a link; ``"both"``, the smaller one. None: the mean, with a
-        warning.
+        The weight of a link whose two directions differ: ``"mean"``, the mean of both weights; ``"either"``, the larger
+        one, so that a link in either direction is a link; ``"both"``, the smaller one. None: the mean, with a warning.
 
     Raises
     ------
     InputError
-        ``absent``, ``diagonal`` or ``directed`` is none of these; on a selection of rows: the matrix is not square.
+        ``absent``, ``diagonal`` or ``directed`` is invalid; when rows are selected: the matrix is not square.
 
     Examples
     --------
@@ -472,7 +474,7 @@ class Graph(RowDistances):
 
     @property
     def address(self) -> str | None:
-        """The address of the adjacency matrix; None if it has none."""
+        """Address of the adjacency matrix; None if it has none."""
         return address_of(self.adjacency)
 
     @classmethod
@@ -485,25 +487,25 @@ class Graph(RowDistances):
         diagonal: float | None = None,
         directed: str | None = None,
     ) -> Graph:
-        """The graph of a list of edges.
+        """Create a graph from a list of edges.
 
         Parameters
         ----------
         edges
-            Shape (n_edges, 2), the numbers of two nodes from 0 on, which are the rows of ``X``; or (n_edges, 3), with a
-            weight each.
+            The two nodes of each edge, shape (n_edges, 2), as row numbers of ``X``, counted from 0; or with a weight
+            for each edge, shape (n_edges, 3).
         n_nodes
             Number of nodes.
         absent, diagonal
             As for the graph.
         directed
-            None: an edge links both ways. Otherwise it is a link from its first node to its second, and this says how
-            links in one direction count.
+            None: an edge links both nodes to each other. Otherwise it is a link from its first node to its second, and
+            this parameter is that of the graph.
 
         Raises
         ------
         InputError
-            The shape is another one, a number is no node's, or a pair is listed with two weights.
+            The shape is another one, a node does not exist, or a pair is listed with two weights.
 
         Examples
         --------
@@ -526,23 +528,23 @@ class Graph(RowDistances):
         diagonal: float | None = None,
         directed: str | None = None,
     ) -> Graph:
-        """The graph of a graph object of networkx.
+        """Create a graph from a graph object of networkx.
 
         Parameters
         ----------
         graph
             The graph.
         nodes
-            Its nodes in the order of the rows of ``X``; links to others are left out.
+            The nodes in the order of the rows of ``X``; links to other nodes are left out.
         weight
-            The attribute of an edge that holds its weight, 1 where it is missing; None: 1 for all.
+            The attribute with the weight of an edge, 1 if it is missing; None: 1 for all edges.
         absent, diagonal, directed
             As for the graph.
 
         Raises
         ------
         InputError
-            One of the nodes is not in the graph, or is named twice, or two edges join the same two nodes.
+            A node is not in the graph, or is named twice, or two edges join the same two nodes.
         """
         place = {node: number for number, node in enumerate(nodes)}
         missing = [node for node in place if node not in graph]
@@ -569,21 +571,21 @@ class Graph(RowDistances):
         return replace(self, adjacency=_selected_square(self.adjacency, rows))
 
     def _opened(self) -> object:
-        """The matrix, which is read if it is a sparse one at an address."""
+        """Return the matrix; a sparse one at an address is read."""
         return opened_rows(self.adjacency) if isinstance(self.adjacency, (str, os.PathLike)) else self.adjacency
 
     @property
     def reading(self) -> Reading:
-        """How the adjacency matrix is read."""
+        """Return how the adjacency matrix is read."""
         return replace(GRAPH, absent=float(self.absent), diagonal=self.diagonal, directed=self.directed)
 
     def sparse(self) -> tuple[GraphDistances, Reading] | None:
-        """The distances by the links of a sparse matrix; None if the matrix is dense. Raises as `read_graph`."""
+        """Return the distances from a sparse matrix, None if the matrix is dense; raises as `read_graph`."""
         opened = self._opened()
         return read_graph(opened, self.reading) if is_sparse(opened) else None
 
     def matrix(self) -> np.ndarray:
-        """The distances, shape (n, n), float32."""
+        """Return the distances, shape (n, n), float32."""
         found = self.sparse()
         if found is not None:
             return found[0].dense() + np.float32(found[1].offset)
@@ -595,7 +597,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 def _check_square(matrix: object) -> int:
-    """The number of rows of a square matrix; raises InputError if it is not square."""
+    """Return the number of rows of a square matrix; raises InputError if it is not square."""
     shape = tuple(getattr(matrix, "shape", ()))
     if len(shape) != 2 or shape[0] != shape[1]:
         raise InputError(f"a square matrix was expected, found shape {shape}")
@@ -618,7 +620,7 @@ def _selected_square(given: object, rows: RowIndex) -> np.ndarray:
 
 
 def _loaded(values: object, amounts: str = "") -> object:
-    """Read an array on disk into memory, since rows may be selected from it; anything else stays as it is.
+    """Read an array on disk into memory, because rows may be selected from it; return other objects unchanged.
 
     As ``amounts`` of that name, numbers of named classes are refused.
     """
@@ -629,20 +631,20 @@ def _loaded(values: object, amounts: str = "") -> object:
 
 
 def names_of_classes(labels: object) -> list[ClassName] | None:
-    """The names of the classes in the attributes of an array of labels on disk; None if there are none."""
+    """Return the names of the classes in the attributes of an array of labels on disk; None if there are none."""
     names = getattr(labels, "attrs", {}).get("classes")
     return names if isinstance(names, list) else None
 
 
 def refuse_names(names: Sequence[ClassName] | None, kind: str) -> None:
-    """Refuse the numbers of named classes as targets or an embedding, as their order means nothing."""
+    """Refuse numbers of named classes as targets or an embedding, because their order is meaningless."""
     if names is not None:
         cure = "give them as labels, or, if they are meant as amounts, an array that names no classes"
         raise InputError(f"{kind}: amounts were expected, found numbers of classes such as {names[0]!r}; {cure}")
 
 
 def named_classes(classes: list[ClassName], names: Sequence[ClassName] | None) -> list[ClassName]:
-    """Classes by their ``names`` where all classes are numbers of names; otherwise as they are.
+    """Return classes by their ``names`` if all classes are numbers of names, and otherwise unchanged.
 
     Examples
     --------
@@ -687,7 +689,7 @@ def encoded(values: object) -> tuple[Int32s, list[ClassName]]:
 
 
 def rows_without(array: np.ndarray) -> list[int]:
-    """The rows of a vector of objects without a value: with None, NaN, or a missing value of pandas.
+    """Return the rows of a vector of objects without a value: None, NaN, or a missing value of pandas.
 
     Examples
     --------
@@ -707,7 +709,7 @@ def _is_missing(one: object) -> bool:
 
 
 def is_date(one: object) -> bool:
-    """Whether an object is a date or a duration of Python, or of pandas, whose types derive from these."""
+    """Return whether an object is a date or a duration of Python, or of pandas, whose types derive from these."""
     return isinstance(one, (datetime.date, datetime.timedelta))
 
 

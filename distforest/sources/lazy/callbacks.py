@@ -1,4 +1,4 @@
-"""Calls of the user's function: in batches, with retries, within a timeout, at most so many at once."""
+"""Calls of the user's function: in batches, with retries, a timeout, and limited concurrency."""
 
 from __future__ import annotations
 
@@ -37,34 +37,34 @@ _GRACE = 5.0  # seconds until the thread of a loop whose coroutines were cancell
 
 @dataclass(frozen=True, eq=False)
 class Lazy:
-    """A similarity whose values are worked out pair by pair, only when a forest needs them.
+    """Similarity or distance that a function evaluates, only for the pairs that a forest needs.
 
     Parameters
     ----------
     function
-        Takes two equally long sequences of objects and returns as many numbers; NaN, None or masked means unobserved.
-        A coroutine function is awaited. `pairwise` makes such a function of a function of two objects.
+        Takes two sequences of objects of the same length and returns as many numbers. NaN, None or a masked value means
+        unobserved. A coroutine function is awaited. `pairwise` makes such a function from one of two objects.
     objects
         The objects, shape (n,), if rows are positions in them; None: rows are the objects themselves.
     symmetric
-        Whether (a, b) and (b, a) are one pair.
+        Whether (a, b) and (b, a) are the same pair.
     kind
         ``"similarity"`` or ``"distance"``.
     batch_size, concurrency
-        The most pairs in a call, and the most calls at once.
+        The maximum number of pairs in a call, and of concurrent calls.
     retries, timeout
-        How often a failed pair is tried again, and the seconds that a call may take.
+        How often a failed pair is evaluated again, and the maximum seconds of a call.
     budget
-        The most pairs that a fit may pay for.
+        The maximum number of pairs that a fit may evaluate.
     ledger
-        Path of the file that remembers all values.
+        Path of the file that records all values.
     share
-        In a job, ``"all"``: one process asks for all workers; ``"worker"``: each worker asks for itself.
+        In a job, ``"all"``: one process evaluates for all workers; ``"worker"``: each worker evaluates for itself.
 
     Raises
     ------
     InputError
-        Arguments are invalid; the message names each of them on a line of its own.
+        Arguments are invalid; the message names each of them on a separate line.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class Lazy:
 
     @property
     def signature(self) -> dict[str, str | None]:
-        """The signature of the function; with a ledger, a state without comparable content is refused."""
+        """Return the signature of the function; with a ledger, refuse a state that cannot be compared."""
         return signature(self.function, strict=self.ledger is not None)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Lazy:
@@ -132,7 +132,7 @@ def _is_time(value: object) -> bool:
 
 
 class PairFault(Exception):  # noqa: N818 - it carries values, and no user sees it
-    """A call failed by the error ``cause``; ``values`` are those of the pairs before.
+    """Failure of a call by the error ``cause``; ``values`` are those of the pairs before.
 
     Unless ``is_exact``, the pair at fault may be a later one than the next.
     """
@@ -144,7 +144,7 @@ class PairFault(Exception):  # noqa: N818 - it carries values, and no user sees 
 
 @dataclass(frozen=True, eq=False)
 class Pairwise:
-    """A function of two sequences that calls a function of two objects for each pair; `pairwise` makes it."""
+    """Function of two sequences that calls a function of two objects for each pair; `pairwise` makes it."""
 
     function: UserFunction
 
@@ -156,7 +156,7 @@ class Pairwise:
         object.__setattr__(self, "__wrapped__", self.function)
 
     def __call__(self, left: Items, right: Items) -> Floats | Coroutine[object, object, Floats]:
-        """Values of the pairs, shape (n,); a coroutine of them if the function is a coroutine function."""
+        """Return the values of the pairs, shape (n,), or a coroutine if the function is a coroutine function."""
         if is_async(self.function):
             return self._awaited(left, right)
         values: list[float] = []
@@ -187,7 +187,7 @@ class Pairwise:
 
 
 def pairwise(scalar: UserFunction) -> Pairwise:
-    """Adapt a function of two objects, which may be a coroutine function, to sequences of objects.
+    """Adapt a function of two objects, or a coroutine function, to sequences of objects.
 
     Parameters
     ----------
@@ -207,14 +207,14 @@ def pairwise(scalar: UserFunction) -> Pairwise:
 
 @dataclass(frozen=True)
 class AskingPolicy:
-    """How often a failed pair is tried again, and the seconds that a call may take."""
+    """Number of retries of a failed pair, and the maximum seconds of a call."""
 
     retries: int = 2
     timeout: float | None = None
 
 
 class PairNames(Protocol):
-    """The names of the pairs of a batch in messages: a list, or names that are worked out when needed."""
+    """Names of the pairs of a batch in messages: a list, or names that are computed when needed."""
 
     def __len__(self) -> int: ...
 
@@ -232,17 +232,17 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class FunctionAnswer:
-    """The answer to a batch: ``values`` of its first pairs, and the error that stopped the rest, if any."""
+    """Answer to a batch: ``values`` of its first pairs, and the error that stopped the rest, if any."""
 
     values: Floats
     error: str | None = None
 
 
 class Asking:
-    """A batch in work: its values so far, the next pair, and how often that pair has failed.
+    """Batch in progress: its values so far, the next pair, and how often that pair has failed.
 
-    ``name`` is that of the function in messages, ``hint`` follows a TypeError at the first pair. Once ``stop`` is set,
-    nothing is tried again.
+    ``name`` is the name of the function in messages, and ``hint`` follows a TypeError at the first pair. Once ``stop``
+    is set, there are no retries.
     """
 
     def __init__(
@@ -256,20 +256,20 @@ class Asking:
         self.reason = "stopped"
 
     def goes_on(self) -> bool:
-        """Whether pairs are left that may be tried."""
+        """Return whether there are pairs to evaluate."""
         is_open = self.start < len(self.batch.names) and self.tries <= self.policy.retries
         return is_open and not self.stop.is_set()
 
     def rest(self) -> tuple[Items, Items]:
-        """The objects of the pairs without a value."""
+        """Return the objects of the pairs without a value."""
         return self.batch.left[self.start :], self.batch.right[self.start :]
 
     def take(self, raw: object) -> None:
-        """Keep what a function returned for the rest; raises as `checked` does."""
+        """Keep the values that a function returned for the rest; raises as `checked` does."""
         self.keep(checked(raw, len(self.batch.names) - self.start))
 
     def fail(self, error: BaseException) -> None:
-        """Count a fault of the next pair, after the values that a `PairFault` carries."""
+        """Count a failure of the next pair, after the values of a `PairFault`."""
         self.is_exact = isinstance(error, PairFault) and error.is_exact
         if isinstance(error, PairFault):
             self.keep(np.array(error.values, np.float64))
@@ -285,7 +285,7 @@ class Asking:
             self.tries = 0  # another pair is next now
 
     def answer(self) -> FunctionAnswer:
-        """The values, and the error if some are missing."""
+        """Return the values, and the error if some are missing."""
         values = np.concatenate(self.kept) if self.kept else np.empty(0)
         if self.start == len(self.batch.names):
             return FunctionAnswer(values)
@@ -298,11 +298,11 @@ class Asking:
 
 
 class Reason(Exception):  # noqa: N818 - users see only its message
-    """The reason why a call has no values."""
+    """Reason why a call has no values."""
 
 
 class Late(Reason):
-    """A call took longer than it may."""
+    """Call that took longer than its timeout."""
 
     def __init__(self, timeout: float) -> None:
         super().__init__(f"no answer within {timeout:g} s")
@@ -373,7 +373,7 @@ def _infinite(value: float) -> Reason:
 
 
 def is_async(function: UserFunction) -> bool:
-    """Whether a function or callable object must be awaited.
+    """Return whether a function or callable object must be awaited.
 
     Examples
     --------
@@ -388,15 +388,15 @@ def is_async(function: UserFunction) -> bool:
 def answers(
     function: UserFunction, batches: Iterable[Batch], policy: AskingPolicy, concurrency: int
 ) -> Iterator[tuple[int, FunctionAnswer]]:
-    """Ask for many batches, at most ``concurrency`` at once; yield (place of the batch, answer) as they complete.
+    """Evaluate batches, at most ``concurrency`` at once; yield (position of the batch, answer) as they complete.
 
-    Batches are drawn from the iterable when they are started. Nothing is started once the iterator is closed. Functions
-    run in daemon threads, or in the caller's thread if they run one at a time without a timeout. Coroutines run on one
-    event loop in a daemon thread.
+    A batch is taken from the iterable when it starts. Once the iterator is closed, no batch starts. Functions run in
+    daemon threads, or in the caller's thread if they run one at a time without a timeout. Coroutines run on one event
+    loop in a daemon thread.
 
-    After a fault the rest of the batch is tried again: from the pair at fault on, or if that is not known, from the
+    After a failure the rest of the batch is evaluated again, from the failed pair on, or if that is unknown, from the
     first pair without a value. Each pair is tried ``policy.retries + 1`` times. If a function hangs, its thread is
-    abandoned; it does not keep the process from ending.
+    abandoned, and does not prevent the process from ending.
 
     Examples
     --------
@@ -443,7 +443,7 @@ def answers(
 
 
 def _called(function: UserFunction, timeout: float | None, left: Items, right: Items) -> object:
-    """The result of a call; raises `Late` if it takes longer than it may, and abandons its thread."""
+    """Return the result of a call; after its timeout, abandon its thread and raise `Late`."""
     if timeout is None:
         return function(left, right)
     future = in_thread(lambda: function(left, right), THREAD)
@@ -457,7 +457,7 @@ def _called(function: UserFunction, timeout: float | None, left: Items, right: I
 
 @contextmanager
 def running_loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """An event loop in a daemon thread; in the end its coroutines are cancelled."""
+    """Run an event loop in a daemon thread; cancel its coroutines in the end."""
     ready: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def wait() -> None:
@@ -478,7 +478,7 @@ def running_loop() -> Iterator[asyncio.AbstractEventLoop]:
 def awaited(
     loop: asyncio.AbstractEventLoop, function: UserFunction, timeout: float | None, left: Items, right: Items
 ) -> object:
-    """The result of a coroutine function, which runs on a loop in another thread; raises `Late` as functions do."""
+    """Return the result of a coroutine function on a loop in another thread; raises `Late` as functions do."""
     found: Future[object] = Future()
 
     async def run() -> None:
