@@ -155,7 +155,7 @@ class Comparison:
     Parameters
     ----------
     comparator : str or callable
-        A word of the table in `distforest.sources.comparisons`; or a symmetric function ``f(left, right)``, itself or
+        A word of the table in ``distforest.sources.comparisons``; or a symmetric function ``f(left, right)``, itself or
         as ``"module:function"``, of the fields of n pairs of records, which returns n numbers. ``left`` and ``right``
         are arrays of shape (n,) of one field, or lists of these of several: float64, or strings. A record that lacks a
         field is never among them.
@@ -215,13 +215,8 @@ class Comparison:
         if self.comparator not in COMPARATORS:
             return RecordComparison(self.comparator, tuple(places), self.each, resolve(self.comparator))
         reads = COMPARATORS[self.comparator].reads
-        kinds = {
-            NUMBERS: {ColumnKind.NUMBER, ColumnKind.BOOLEAN},
-            TEXT: {ColumnKind.CATEGORY},
-            DATES: {ColumnKind.DATE},
-        }
         for column in (schema.columns[place] for place in places):
-            if reads != ANY and column.kind not in kinds[reads]:
+            if column.kind not in READ[reads]:
                 found = f"column {column.name!r} holds values of kind {column.kind}"
                 raise InputError(f"pair_columns: {self.comparator} compares {reads}, but {found}")
         return RecordComparison(self.comparator, tuple(places))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -336,8 +337,9 @@ def test_a_job_grows_the_same_forest_and_scores_a_file(tmp_path: Path) -> None:
     wanted.to_csv(tmp_path / "wanted.csv", index=False)
 
     def run(*arguments: str) -> None:
-        command = [sys.executable, "-m", "distforest.command_line.cli", *arguments]
-        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+        command = [sys.executable, "-m", "distforest", *arguments]
+        root = str(Path(__file__).parents[2])
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, env={**os.environ, "PYTHONPATH": root})
 
     run("ingest", "people.csv", "people.zarr", "--id", "id")
     run("ingest", "links.csv", "links.zarr", "--pairs", "left,right", "--rows", "people.zarr", "--label", "same")
