@@ -11,10 +11,10 @@ Johanna Joan Erica Eric Karl Carla Frank Francis Louise Louis Robin Paula Paul A
 NICKNAMES = words("""Elizabeth/Betty William/Bill Margaret/Peggy Robert/Bob Catherine/Kate Thomas/Tom Mary/Molly
 John/Jack Sarah/Sally James/Jim Dorothy/Dot Edward/Ted Richard/Dick Eleanor/Nell Alexander/Alex Michael/Mike
 Samuel/Sam Benjamin/Ben Henry/Harry Charles/Charlie Frederick/Fred Johanna/Jo""")
-STEMS = words("""Ash Brad Carl Dun Ed Far Gold Hart Hol Kel Lang Mar Nor Old Pem Rad Sand Thorn Wal Win Whit Stan Har Mor
-Pres Black Brom Clay Cress Dal Ells Frost Green Hazel King Lind""")
-ENDS = words("""bury by croft dale den ell field ford ham ley man mond more ner ster stone ton well wick wood worth mann sen
-son burn combe gate hurst""")
+STEMS = words("""Ash Brad Carl Dun Ed Far Gold Hart Hol Kel Lang Mar Nor Old Pem Rad Sand Thorn Wal Win Whit Stan Har
+Mor Pres Black Brom Clay Cress Dal Ells Frost Green Hazel King Lind""")
+ENDS = words("""bury by croft dale den ell field ford ham ley man mond more ner ster stone ton well wick wood worth
+mann sen son burn combe gate hurst""")
 SURNAMES = [stem + end + last for stem in STEMS for end in ENDS for last in ("", "s", "e")]
 PLACES = words(
     "Oak Mill Church Station Garden Market Castle Bridge Forest School Lake Hill High Park King Queen New North"
