@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from distforest.estimators.urerf import URerF
     from distforest.pictures.clusters import principal_coordinates
     from distforest.service.submitted import SubmittedJob, submit
+    from distforest.sources.comparisons import Comparison
     from distforest.sources.factors import Distances, Embedding, Graph, Labels, ObservedDistances, Targets
     from distforest.sources.files.ids import read_ids
     from distforest.sources.lazy.callbacks import Lazy, pairwise
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "RFD",
     "SMERF",
+    "Comparison",
     "Distances",
     "Embedding",
     "Graph",
@@ -50,6 +52,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "Comparison": "distforest.sources.comparisons",
     "check": "distforest.checks.table",
     **dict.fromkeys(("load", "merge"), "distforest.estimators.loading"),
     "principal_coordinates": "distforest.pictures.clusters",

@@ -51,7 +51,7 @@ COMPILE = "compile the kernels (slow only the first time)"
 """The name of this step for a person who waits for it."""
 
 COMPILE_PATIENCE = 1.0
-"""Seconds of compiling after which a waiting person is told."""
+"""Seconds of compiling after which it is reported."""
 
 
 def kernel(function: Callable[..., R]) -> Callable[..., R]:

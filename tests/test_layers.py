@@ -96,6 +96,7 @@ LATE = {
     "estimators.simforest": {"sklearn.metrics"},
     "forest.exports": {"onnx"},  # an extra
     "growth.pairs.linear_cells": {"sklearn.linear_model"},
+    "sources.comparisons": {"rapidfuzz"},  # an extra
     "sources.collections": {"dask"},
     "jobs.on_dask": {"distforest.jit"},  # slow, and a client compiles nothing
     "jobs.score": {"distforest.jobs.lockstep"},  # it grows trees, and few questions ask a function

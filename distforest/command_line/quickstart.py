@@ -288,7 +288,7 @@ def _written_spec(home: Path, name: str, seed: int) -> Spec:
 
 
 def import_measures() -> None:
-    """Import what measures and draws, which takes about a second; what is missing is told when it is needed."""
+    """Import what measures and draws, which takes about a second; a missing package is reported when it is needed."""
     with suppress(ImportError):
         importlib.import_module("sklearn.metrics")
         importlib.import_module("distforest.pictures.displays")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from distforest.service.whereabouts import Whereabouts
 
 TOLD_ELSEWHERE = ("forest", "digest", "output", "evaluations")
-"""What the page tells of a job by itself."""
+"""What the page shows of a job by itself."""
 
 
 @click.command()

@@ -246,7 +246,7 @@ class ForestEstimator(ReadsRows):
         return params
 
     def _params(self) -> dict[str, Value]:
-        """The parameters as the user has set them; subclasses put a word in the place of an array or a function."""
+        """The parameters as the user has set them; subclasses replace an array or a function by a word."""
         return {row.name: getattr(self, row.name) for row in self._parameters}
 
     def _grow(

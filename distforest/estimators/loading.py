@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 from distforest.amounts import counted
@@ -22,7 +23,10 @@ from distforest.forest.sealed.artifact import open_forest
 from distforest.growth.cuts.class_weights import key_of
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
+from distforest.sources.comparisons import COMPARATORS
 from distforest.sources.lazy.callbacks import Lazy
+from distforest.sources.lazy.identity import name_of
+from distforest.sources.point_pairs import PairColumns
 from distforest.sources.row_kinds import Dense, Features, Kernel, Several, is_given
 
 if TYPE_CHECKING:
@@ -33,7 +37,10 @@ Estimator = SMERF | URerF | SimForestClassifier | SimForestRegressor | SimForest
 
 
 def load(
-    address: str | os.PathLike[str], similarity: Lazy | Sequence[Lazy] | None = None, X: ObjectsLike | None = None
+    address: str | os.PathLike[str],
+    similarity: Lazy | Sequence[Lazy] | None = None,
+    X: ObjectsLike | None = None,
+    comparisons: Sequence[Callable[..., object]] = (),
 ) -> Estimator:
     """Open a sealed forest as a fitted estimator, whether an estimator, a job or the service has grown it.
 
@@ -50,15 +57,20 @@ def load(
         Without it, the queries of a forest that has learned from similarities are rows of similarities.
     X
         With ``similarity``, the training objects in the form in which `fit` took them.
+    comparisons
+        The functions of your own by which the forest compares records: it names them but does not contain them.
 
     Raises
     ------
     ArtifactError
         There is no sealed forest at the address, or it is damaged.
     InputError
-        ``similarity`` is given for a forest that does not read similarities, or without ``X``.
+        ``similarity`` is given for a forest that does not read similarities, or without ``X``; or one of
+        ``comparisons`` is none of the forest's.
     """
     forest = open_forest(os.fspath(address))
+    if comparisons:
+        forest = with_functions(forest, comparisons)
     rows = forest.meaning.rows
     estimator = estimator_of(forest, os.fspath(address))
     if similarity is not None:
@@ -74,6 +86,18 @@ def load(
         origin = forest.provenance.get("similarity", {})
         estimator.n_evaluations_, estimator.n_closed_ = origin.get("evaluations"), origin.get("closed")
     return estimator
+
+
+def with_functions(forest: Forest, functions: Sequence[Callable[..., object]]) -> Forest:
+    """The forest with the functions by which it compares records; raises InputError for one that it does not name."""
+    rows, by_name = forest.meaning.rows, {name_of(function): function for function in functions}
+    own = rows.comparisons if isinstance(rows, PairColumns) else ()
+    if strange := set(by_name) - {one.comparator for one in own}:
+        names = ", ".join(one.comparator for one in own if one.comparator not in COMPARATORS) or "none"
+        raise InputError(f"comparisons: functions that the forest names ({names}) were expected, found {min(strange)}")
+    assert isinstance(rows, PairColumns)  # noqa: S101  (no other has comparisons)
+    bound = tuple(replace(one, function=by_name.get(one.comparator, one.function)) for one in own)
+    return replace(forest, meaning=replace(forest.meaning, rows=replace(rows, comparisons=bound)))
 
 
 def estimator_of(forest: Forest, address: str) -> Estimator:

@@ -26,6 +26,7 @@ from distforest.growth.pairs.methods import check_n_points, pair_columns
 from distforest.growth.pairs.point_weights import integers_of_pairs
 from distforest.growth.problem import Data
 from distforest.sources.collections import computed
+from distforest.sources.comparisons import Comparison, Records
 from distforest.sources.factors import Labels, encoded, names_of_classes
 from distforest.sources.files.ids import told_of_addresses, warning_of_named_pairs
 from distforest.sources.given import in_memory
@@ -54,14 +55,15 @@ if TYPE_CHECKING:
     from distforest.growth.parameters import Value
     from distforest.growth.sample_weights import SampleWeights
     from distforest.sources.point_pairs import PairColumns
-    from distforest.sources.source import Floats, Int32s, Ints
+    from distforest.sources.source import Float32s, Floats, Int32s, Ints
+    from distforest.sources.sparse_features import SparseFeatures
 
 
 class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors, ForestEstimator):  # type: ignore[misc]
     """The base of the estimators whose trees read pairs of points."""
 
     _zero_is_absent = True
-    pair_columns: Sequence[str | PairColumn] | None
+    pair_columns: Sequence[str | PairColumn | Comparison] | None
     columns_: Columns
 
     def __sklearn_tags__(self) -> Tags:
@@ -342,24 +344,33 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
 
     def _pair_columns(self, params: dict[str, Value]) -> PairColumns:
         """The columns of a pair that the trees read."""
-        return pair_columns(params, self.n_features_in_, self.columns_.blocks, self._n_categories())
+        own = self._n_categories(), self._comparisons, self._schema()
+        return pair_columns(params, self.n_features_in_, self.columns_.blocks, *own)
+
+    @property
+    def _comparisons(self) -> list[Comparison]:
+        """The comparisons among ``pair_columns``."""
+        return [given for given in self.pair_columns or () if isinstance(given, Comparison)]
 
     def _check_weights(self, weights: SampleWeights | None) -> None:
         """Refuse points of weight 0 beside further columns, which learn from all points."""
-        if self.pair_columns and weights is not None and not weights.is_everywhere:
+        vectors = len(self.pair_columns or ()) - len(self._comparisons)
+        if vectors and weights is not None and not weights.is_everywhere:
             cure = "leave out the points that have a weight of 0"
             raise InputError(f"sample_weight: pair_columns learn from all points, whatever their weights; {cure}")
 
-    def _with_columns(self, points: Points, known: NDArray[np.generic] | Links, seed: int) -> Points:
+    def _with_columns(
+        self, points: Float32s | SparseFeatures, known: NDArray[np.generic] | Links, seed: int
+    ) -> Float32s | SparseFeatures:
         """Append the vectors of the further columns to the training points, shape (n, width)."""
         if not isinstance(self.pair_columns, (list, tuple, NoneType)):
             raise InputError(f"pair_columns: a list of columns was expected, found {self.pair_columns!r}")
-        columns = [column_of(given) for given in self.pair_columns or ()]
+        columns = [column_of(given) for given in self.pair_columns or () if not isinstance(given, Comparison)]
         if columns and (sizes := self._n_categories()):
             found = f"found {counted(sum(n > 0 for n in sizes), 'feature')} of categories"
             raise InputError(f"pair_columns read numbers, {found}; encode them as numbers, or leave pair_columns out")
         if not isinstance(points, np.ndarray):
-            if columns:
+            if self.pair_columns:
                 raise InputError("pair_columns read dense points, found sparse ones; leave pair_columns out")
             self.columns_ = Columns(())
             return points
@@ -382,12 +393,12 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         if self.n_features_in_ > forest.n_features:
             self._set_schema(None)  # further columns have none
 
-    def _training_points(self, X: PointsLike) -> Points:
+    def _training_points(self, X: PointsLike) -> Float32s | SparseFeatures:
         """Read the training points, shape (n, n_features)."""
         rows = self._rows(X, reset=True)
         if scipy.sparse.issparse(rows):
             check_sparse(self._params())
-            points: Points = read_sparse_features(rows)
+            points: Float32s | SparseFeatures = read_sparse_features(rows)
         else:
             points = self._read_features(rows)
         check_n_points(points.shape[0])
@@ -398,7 +409,8 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         check_is_fitted(self)
         if X is None:
             return pair_scores.training_points(self.forest_)
-        rows = self._rows(X, reset=False)
+        schema = self._with_unseen(X)
+        rows = self._rows(X, False, schema)
         if self.forest_.sparse_points is not None:
             sparse = read_sparse_features(rows if scipy.sparse.issparse(rows) else scipy.sparse.csr_array(rows[:]))
             check_sparse_points(sparse)
@@ -407,6 +419,9 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
             rows = read_sparse_features(rows).dense(np.arange(rows.shape[0], dtype=np.int32))
         points = read(rows, FEATURES)
         columns = pair_scores.columns_of(self.forest_)
+        if schema is not None:
+            check_points(points)
+            return Records(points, schema)
         check_points(points, columns if points.shape[1] == columns.width else None)
         if self.columns_.fitted:
             points = self.columns_.extended(points)

@@ -21,6 +21,8 @@ from distforest.sources.readings import FEATURES, read
 from distforest.sources.schema import Schema, refuse_categories
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
     import scipy.sparse
     from numpy.typing import NDArray
 
@@ -80,14 +82,17 @@ class ReadsRows(BaseEstimator):  # type: ignore[misc]
         taken = getattr(self, "categorical_features", None)
         return () if schema is None or taken is None else schema.n_categories
 
-    def _rows(self, X: RowsLike, reset: bool) -> Matrix | scipy.sparse.spmatrix:
-        """Check ``X`` for `read`: an array on disk by its metadata, anything else as scikit-learn checks it."""
+    def _rows(self, X: RowsLike, reset: bool, schema: Schema | None = None) -> Matrix | scipy.sparse.spmatrix:
+        """Check ``X`` for `read`: an array on disk by its metadata, anything else as scikit-learn checks it.
+
+        ``schema`` is that of the training rows, with more categories; None: as it was.
+        """
         rows = unmasked(opened_rows(X))
         address = os.fspath(X) if isinstance(X, (str, os.PathLike)) else None
         if is_stored(rows) or (address is not None and is_sparse(rows) and self._zero_is_absent):
-            checked = self._rows_at(rows, address or "X", reset)
+            checked = self._rows_at(rows, address or "X", reset, schema)
         else:
-            encoded = self._encoded(rows, reset)
+            encoded = self._encoded(rows, reset, schema)
             checked = self._numeric_rows(with_none(rows), reset) if encoded is None else encoded
         if reset:
             self._is_of_booleans = checked.dtype.kind == "b"
@@ -95,7 +100,22 @@ class ReadsRows(BaseEstimator):  # type: ignore[misc]
             check_booleans(checked, self._schema(), self._is_of_booleans)
         return checked
 
-    def _rows_at(self, rows: Any, where: str, reset: bool) -> Any:
+    def _with_unseen(self, X: RowsLike) -> Schema | None:
+        """The columns of ``X`` in `fit`, with the categories of ``X`` that were not there; None if it has no such."""
+        schema, rows = self._schema(), unmasked(opened_rows(X))
+        if schema is None or not self._n_categories():
+            return None
+        which = [place for place, size in enumerate(schema.n_categories) if size]
+        found: Mapping[str, Collection[str]] = {}
+        if is_stored(rows):
+            stored = Schema.of_array("X", rows)
+            found = {} if stored is None else {column.name: column.categories for column in stored.columns}
+        elif (table := TableColumns.of(rows, which)) is not None and len(table.columns) == len(schema.columns):
+            found = table.encoded(schema, "give what it was in training")[1]
+        extended = schema.with_categories(found)
+        return None if extended == schema else extended
+
+    def _rows_at(self, rows: Any, where: str, reset: bool, fitted: Schema | None) -> Any:
         """Check an array on disk by its metadata, or a sparse matrix that was read from there.
 
         The names in the attributes of the array count like those of a data frame, as do its categories.
@@ -103,12 +123,12 @@ class ReadsRows(BaseEstimator):  # type: ignore[misc]
         is_dense = is_stored(rows)
         if is_dense:
             refuse_text_as_bytes(where, rows)
-        schema, fitted = Schema.of_array(where, rows if is_dense else open_matrix(where)), self._schema()
+        schema, fitted = Schema.of_array(where, rows if is_dense else open_matrix(where)), fitted or self._schema()
         which = getattr(self, "categorical_features", None)
         if reset and which is not None and not is_from_dtype(which):
             cure = "ingest the table, which writes them, or pass the values: X[:]"
             found = f"found {str(which)[:80]}"
-            raise InputError(f"categorical_features: an array on disk says so in its attributes, {found}; {cure}")
+            raise InputError(f"categorical_features: an array on disk names them in its attributes, {found}; {cure}")
         if schema is not None and schema.n_categories and not hasattr(self, "categorical_features"):
             refuse_categories(schema, where, type(self).__name__)
         if schema is not None and fitted is not None and not reset:
@@ -126,18 +146,18 @@ class ReadsRows(BaseEstimator):  # type: ignore[misc]
             self._set_schema(schema)
         return rows
 
-    def _encoded(self, rows: object, reset: bool) -> NDArray[np.floating] | None:
+    def _encoded(self, rows: object, reset: bool, fitted: Schema | None) -> NDArray[np.floating] | None:
         """Encode rows of which some columns hold dates or categories, or numbers that NumPy does not read by itself.
 
         None if NumPy reads all of them. Warns of categories that the forest has not seen.
         """
         which: CategoricalLike = getattr(self, "categorical_features", None)
         if not reset:
-            fitted = self._schema()
+            fitted = fitted or self._schema()
             which = [place for place, size in enumerate(fitted.n_categories if fitted else ()) if size] or None
         if (table := TableColumns.of(rows, which)) is None:
             return None
-        schema = table.learned(which) if reset else self._schema() or Schema.of_names(table.names, table.dtypes)
+        schema = table.learned(which) if reset else fitted or Schema.of_names(table.names, table.dtypes)
         if schema is None:
             return None
         validate_data(self, rows, reset=reset, skip_check_array=True)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from distforest.estimators.pair_columns import PairColumn
     from distforest.growth.parameters import Value
     from distforest.growth.problem import Data
+    from distforest.sources.comparisons import Comparison
     from distforest.sources.source import Floats
 
 
@@ -40,7 +41,7 @@ class RFD(OnPairs):
     Parameters
     ----------
     {parameters}
-    pair_columns : list of str or PairColumn, or None, default=None
+    pair_columns : list of str, PairColumn or Comparison, or None, default=None
         As in `TreeRank`. With all four of the whole rows, pairs of classes that were never taught are ordered better.
 
     Attributes
@@ -88,7 +89,7 @@ class RFD(OnPairs):
     max_samples: float | None = None
     resample: str = "points"
     oob_score: bool = False
-    pair_columns: Sequence[str | PairColumn] | None = None
+    pair_columns: Sequence[str | PairColumn | Comparison] | None = None
     categorical_features: CategoricalLike = "from_dtype"
     random_state: SeedLike = None
     n_jobs: int | None = None

@@ -166,11 +166,11 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
             In a sparse matrix an absent value is 0.
         y
             The ground truth: distances, shape (n, n), as a matrix or as `Distances`; `Labels`, `Targets`, `Embedding`
-            or `Graph`; or a vector, shape (n,). NaN in a matrix is a distance that nobody observed, `ObservedDistances`
-            are a sparse matrix of those that were. A vector with fractional numbers is read as `Targets`, any other
+            or `Graph`; or a vector, shape (n,). NaN in a matrix is an unobserved distance, `ObservedDistances`
+            are a sparse matrix of the observed ones. A vector with fractional numbers is read as `Targets`, any other
             (strings, booleans, whole numbers) as `Labels`. Give dates as `Targets`. A `Lazy` function of distances is
             asked for as many pairs as its budget allows, of the objects that it names, one for each row, or of the rows
-            of ``X``; all other pairs are distances that nobody observed.
+            of ``X``; the distances of all other pairs are unobserved.
         sample_weight
             A weight for each row, shape (n,): array-like, Zarr array, or the address of one. Whole weights count as so
             many equal rows, fractional ones in relation to their mean; a row of weight 0 is absent. None: 1 for all.
@@ -564,7 +564,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         2001, section 10, with pairs instead of rows). The importance is the mean increase over the trees, in the
         squared unit of the distance. It is of an original feature also where splits read sums of several. It may be
         below 0 for a feature that does not matter. Of more than 512 rows that a tree did not draw, 512 are drawn at
-        random. A pair weighs the product of the weights of its rows, and pairs that nobody observed are left out.
+        random. A pair weighs the product of the weights of its rows, and unobserved pairs are left out.
 
         Parameters
         ----------

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from distforest.forest.forest import Forest
     from distforest.growth.parameters import Value
     from distforest.growth.problem import Data
+    from distforest.sources.comparisons import Comparison
     from distforest.sources.source import Floats
 
 
@@ -46,11 +47,12 @@ class TreeRank(OnPairs):
     Parameters
     ----------
     {parameters}
-    pair_columns : list of str or PairColumn, or None, default=None
-        Further symmetric columns of a pair: "euclidean", "whitened", "inner" and "cosine" of whole rows, or objects of
-        your own; see `distforest.estimators.pair_columns`. A column whose ``random_state`` is None gets its seed from
-        that of the forest. A sealed forest does not contain these objects, so a loaded one reads points in the form
-        that `extended` returns.
+    pair_columns : list of str, PairColumn or Comparison, or None, default=None
+        Further symmetric columns of a pair: "euclidean", "whitened", "inner" and "cosine" of whole rows, objects of
+        your own (see `distforest.estimators.pair_columns`), or a `Comparison` of fields such as names and dates, which
+        nothing else reads then. A column whose ``random_state`` is None gets its seed from that of the forest. A sealed
+        forest contains comparisons, but not the other objects: it then reads points in the form that `extended`
+        returns.
     pruning_folds : int >= 2 or None, default=None
         Prune the trees by cross-validation with this number of folds of the points; None: do not prune.
 
@@ -97,7 +99,7 @@ class TreeRank(OnPairs):
     min_samples_leaf: int = 5
     optimise_fpr: float | None = None
     aggregation: str = "mean"
-    pair_columns: Sequence[str | PairColumn] | None = None
+    pair_columns: Sequence[str | PairColumn | Comparison] | None = None
     pruning_folds: int | None = None
     categorical_features: CategoricalLike = "from_dtype"
     random_state: SeedLike = None

@@ -277,7 +277,7 @@ _DTYPES_OF_CLASSES: tuple[tuple[set[type], Any], ...] = (
 
 
 def _told(forest: Forest) -> dict[str, str]:
-    """What the model tells of the forest: its digest and method, and the names of its features."""
+    """What the model states about the forest: its digest and method, and the names of its features."""
     schema = forest.schema
     names = {} if schema is None else {"feature_names": json.dumps(list(schema.names))}
     return {"digest": forest.digest, "method": forest.meaning.method, **names}

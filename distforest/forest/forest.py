@@ -232,7 +232,7 @@ class Forest(PickledWithoutCaches):
         """Number of columns of a query, without the further columns of pairs."""
         return self.meaning.rows.n_features
 
-    @property
+    @cached_property
     def schema(self) -> Schema | None:
         """These columns in training, with their names; None if they had none."""
         return Schema.of_provenance(self.provenance)

@@ -414,7 +414,7 @@ class KeptDistances:
     def add(self, nodes: Int32s, total: Floats) -> bool:
         """Add the distances of all trees from rows in ``nodes``, shape (n_trees, n), to ``total``, shape (n, n_rows).
 
-        Adds nothing, and says so, if a node is no leaf.
+        Adds nothing and returns False if a node is no leaf.
         """
         leaves = self.number[self.members.table.tree_start[:-1, None] + nodes]
         if (leaves < 0).any():

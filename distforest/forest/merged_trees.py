@@ -203,7 +203,7 @@ def _difference(name: str, one: object, other: object, forest: Forest) -> str:
 
 
 def data_told(provenance: Mapping[str, Any]) -> dict[str, object]:
-    """What a forest's provenance tells of its data: the digest of all, or of each input; and the function."""
+    """What a forest's provenance states about its data: the digest of all, or of each input; and the function."""
     if isinstance(entry := provenance.get(MERGED), dict):
         return dict(entry.get("data", {}))
     found: dict[str, object] = {}

@@ -130,7 +130,7 @@ def has_observed(tree: Lineage, distances: Float32s, one: int, other: int) -> bo
 
 
 def observed_means(tree: Lineage, distances: Float32s, one: Ints, other: Ints) -> Floats:
-    """Mean z_ij of different rows of two nodes or, where nobody observed one, of the next ancestors of which some were.
+    """Mean z_ij of different rows of two nodes or, where none was observed, of the next ancestors of which some were.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def parents_of(parent: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True)
 class ObservedMembers(Members):
-    """`Members` with NaN for distances that nobody observed.
+    """`Members` with NaN for unobserved distances.
 
     Attributes
     ----------

@@ -27,7 +27,7 @@ FOLLOWS = {
 """The consequence of no tree having a cut, by the kind of leaf table, or for votes of training objects."""
 
 MOST_STAY = 0.7
-"""The share of training rows staying at roots above which a forest is told of. On wine, iris and simulated judges it is
+"""The share of training rows staying at roots above which a fit warns. On wine, iris and simulated judges it is
 reached where about half of the pairs are observed; beyond it, surrogate splits classify 5 to 40 points more rightly."""
 
 

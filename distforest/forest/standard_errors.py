@@ -13,9 +13,9 @@ is too small for few rows and of V_J too large, so their mean is taken (section 
 for a tree, V_IJ counts n (n - 1)/(n - s)^2 times (Wager, Athey, 2018, Eq. 8).
 
 What was subtracted is a sum of chances, so what is left has a noise of its own: the standard deviation of a sum of n
-squares of normal numbers, sqrt(2 sum (what was subtracted for row i)^2). A variance below its noise cannot be told from
-it, so the noise stands in: an interval is not narrower than these trees can tell. (Cut off at 0 instead, 7 % of the
-intervals had almost no width at n = 320 with 500 trees.)
+squares of normal numbers, sqrt(2 sum (what was subtracted for row i)^2). A smaller variance cannot be distinguished
+from noise, so the noise stands in: an interval is not narrower than these trees can tell. (Cut off at 0 instead, 7 % of
+the intervals had almost no width at n = 320 with 500 trees.)
 
 That is the variance of a forest of infinitely many trees. The trees of this one add v/B.
 """

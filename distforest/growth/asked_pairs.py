@@ -7,8 +7,8 @@ replacement (Efraimidis and Spirakis, 2006, whose key u^(1/k) is the largest of 
 all pairs are equally likely, whatever the rows.
 
 **Why not all of them anywhere.** Let a share q of a node's pairs be observed, each with the same probability, let g be
-the mean of all, and let rows be at distance 0 from themselves. `distforest.growth.cuts.observed_distance` puts the
-observed mean in the place of what is not. A cut of S into L and R that gains G where all pairs are observed then gains,
+the mean of all, and let rows be at distance 0 from themselves. `distforest.growth.cuts.observed_distance` replaces
+unobserved distances by the observed mean. A cut of S into L and R that gains G where all pairs are observed then gains,
 in the mean and but for terms in 1 / (q m),
 
     q G + (1 - q) g

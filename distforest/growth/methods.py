@@ -89,8 +89,10 @@ if TYPE_CHECKING:
     from distforest.forest.forest import Params
     from distforest.forest.leaf_kinds import LeafKind
     from distforest.growth.grower import Search
+    from distforest.sources.comparisons import Comparison
     from distforest.sources.lazy.callbacks import Lazy
     from distforest.sources.point_pairs import PairColumns
+    from distforest.sources.schema import Schema
     from distforest.sources.source import Floats, Int32s, Source
 
 GROWTH = 5
@@ -672,11 +674,19 @@ def check_sparse(params: Params) -> None:
 
 
 def rows_of_features(
-    method: str, params: Params, n_features: int, n_categories: tuple[int, ...], is_sparse: bool
+    method: str,
+    params: Params,
+    n_features: int,
+    schema: Schema | None,
+    is_sparse: bool,
+    comparisons: Sequence[Comparison] = (),
 ) -> Features | PairColumns:
     """The kind of rows as which a method reads features; raises InputError if they are sparse and may not be."""
+    n_categories = schema.n_categories if schema else ()
     if is_sparse:
         check_sparse(params)
+        if comparisons:
+            raise InputError("comparisons read dense features, found sparse ones; leave the comparisons out")
     if METHODS[method].reads == "points":
-        return pair_columns(params, n_features, n_categories=n_categories)
+        return pair_columns(params, n_features, (), n_categories, comparisons, schema)
     return Features(n_features, n_categories)

@@ -1,7 +1,7 @@
 """Random numbers that are addressed by (seed, tree, node, draw). They have no state, so no schedule changes a forest.
 
 A stream is SplitMix64 started at a hash of its key (Steele, Lea, Flood: Fast splittable pseudorandom number
-generators, OOPSLA 2014). A number of a stream is addressed by its place; a stream is never advanced.
+generators, OOPSLA 2014). A number of a stream is addressed by its position; a stream is never advanced.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from distforest.sources.source import Float32s, Floats, Projections
 
     SumsOfColumns = Callable[[Int32s], Iterable[tuple[Ints, TableSums]]]
-    """The sums of a node's rows over some columns: some candidates at a time, by their places, and their sums."""
+    """The sums of a node's rows over some columns: some candidates at a time, as positions, and their sums."""
 
 BY_PASSES, IN_PARTS = "by passes", "in parts"
 """How trees grow whose rows lie on disk, or on several workers, in messages."""
@@ -241,7 +241,7 @@ class NodesInMemory:
 
 
 def _ordered(values: np.ndarray, rows: Int32s, ends: Ints | None) -> np.ndarray:
-    """values[rows]: a copy, or with ``ends`` in the place of ``values``.
+    """values[rows]: a copy, or with ``ends`` instead of ``values``.
 
     Entries ``ends[k]`` to ``ends[k + 1]`` of ``rows`` are then of one stretch of ``values``, which does not begin
     before entry ``ends[k]`` and ends before the next stretch.

@@ -30,7 +30,7 @@ MOST_OF_TREE = 2**31 - 1
 """Largest sum of the weights of a tree: the class counts of a node are 32-bit integers. Squares of sums fit 62 bits."""
 
 TOLD_SHARE = 0.01
-"""A share by which rounding changes a weight that is told."""
+"""The relative change of a weight by rounding above which a fit warns."""
 
 
 class Bounds(NamedTuple):

@@ -166,7 +166,7 @@ class TaughtDistances(Untaught):
 
 @dataclass(frozen=True)
 class TaughtObserved(TaughtDistances):
-    """A matrix of distances, NaN where nobody has observed one."""
+    """A matrix of distances, NaN where one is unobserved."""
 
     def arrays(self, table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s) -> dict[str, np.ndarray]:
         """The distances of leaves, and how many pairs of leaves have no observed one, for each tree."""

@@ -103,7 +103,7 @@ def spec_with(table: dict[str, object], changes: Mapping[str, object]) -> AnySpe
 
 
 def addresses_of(spec: AnySpec) -> dict[str, str]:
-    """The paths and URLs that a spec names, by their places in it.
+    """The paths and URLs that a spec names, by position in the spec.
 
     Examples
     --------
@@ -118,11 +118,12 @@ def addresses_of(spec: AnySpec) -> dict[str, str]:
 
 
 def functions_of(spec: AnySpec) -> dict[str, str]:
-    """The functions that a spec names, by their places in it."""
+    """The functions that a spec names, by position in the spec."""
     if isinstance(spec, ScoreSpec):
         function = spec.input["similarity"]
         return {"input.similarity": function} if function else {}
-    found = {}
+    comparators = [str(one.comparator) for one in spec.input.comparisons]
+    found = {f"input.comparisons.{n}.comparator": name for n, name in enumerate(comparators) if ":" in name}
     for name, relation in spec.input.relations.items():
         for number, part in relation.functions:
             found[f"input.{name}.{number}.function" if relation.parts else f"input.{name}.function"] = part.address
@@ -139,6 +140,8 @@ def moved(spec: S, move: Callable[[str], str]) -> S:
 
 def moved_addresses(value: Any, move: Callable[[str], str], key: str = "") -> Any:
     """Return ``[input]`` of a spec, or a part of it, with a function applied to each of its addresses."""
+    if key == "comparisons":
+        return value
     if isinstance(value, Mapping):
         return {name: moved_addresses(inner, move, name) for name, inner in value.items()}
     if isinstance(value, list):

@@ -32,7 +32,9 @@ from distforest.sources.arrays import ArraySource
 from distforest.sources.lazy.own_process import asking
 from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
 from distforest.sources.parted import StagedParts
+from distforest.sources.point_pairs import PairColumns
 from distforest.sources.row_kinds import Features, Several
+from distforest.sources.schema import Schema
 from distforest.sources.scratch import OF_HOST, ScratchFolder, is_being_staged
 from distforest.sources.side_by_side import SideBySide
 from distforest.sources.sparse import SparseSource
@@ -95,13 +97,13 @@ class Inputs:
         none is.
     asked
         The function whose distances are the ground truth. Until it is asked, ``truth`` has no columns; what it has
-        answered follows from the rest, as far as one is told from the other.
+        answered follows from the rest, as far as the two are distinguished.
     parts
         How the features lie in parts; None: each host stages all of them. It does not change the forest.
     job
         Address of the folder of the job for which they were staged.
     hosts
-        The workers by their hosts, as far as the cluster has told of them.
+        The workers by their hosts, as far as the cluster has reported them.
     """
 
     method: str
@@ -238,7 +240,7 @@ class Inputs:
 
     @property
     def callbacks(self) -> dict[int, Callback]:
-        """The functions that compute similarities, by their places in the list of several; 0 for the only one."""
+        """The functions that compute similarities, by position in the list of several; 0 for the only one."""
         listed = {one.place: one.callback for one in self.listed}
         return {0: self.callback} if self.callback else listed
 
@@ -279,8 +281,12 @@ class Inputs:
             return None if one is None else one.open(scratch, files)
 
         of_rows, of_pairs = opened(self.sample_weight), opened(self.pair_weight)
+        rows = self.rows
+        if isinstance(rows, PairColumns) and rows.comparisons:
+            named = Schema.of_provenance(self.features())
+            rows = replace(rows, schema=named or Schema.unnamed(rows.n_features))
         return Data(
-            self.rows,
+            rows,
             matrix,
             Truth(
                 self.truth_kind,

@@ -300,7 +300,7 @@ def lay_out(task: LayoutTask) -> Layout:
 def provenance(inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, object]:
     """The provenance of a forest: versions, the digests of its inputs, and the costs of its similarities."""
     truth = {"sha256": (inputs.graph or inputs.truth).sha256}
-    if not inputs.asked:  # whose function is told beside its distances
+    if not inputs.asked:  # otherwise the function is recorded with its distances
         truth = {"address": inputs.addresses[1], **truth}
     taught: dict[str, object] = {inputs.truth_kind.value: truth} if inputs.truth_kind != TruthKind.NOTHING else {}
     own_weights = None if inputs.dependence else inputs.feature_weights

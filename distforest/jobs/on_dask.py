@@ -74,7 +74,7 @@ RECONNECTION = 5.0
 """Seconds in which a client that has lost its scheduler must have found it again; Dask tries for 30."""
 
 PAUSED_LOOK, PAUSED_PATIENCE = 5.0, 20.0
-"""Seconds between two looks whether all workers are paused, and after which this is told: spilling takes some."""
+"""Seconds between two looks whether all workers are paused, and after which a warning follows: spilling takes some."""
 
 DISCONNECTED = {"connecting", "closing", "closed"}
 """The states of a client that has lost its scheduler."""
@@ -646,7 +646,7 @@ class _Look:
         elif self._left is None:
             self._left = now
         self._cluster.seen(self.threads, 0.0 if self._left is None else now - self._left)
-        if now >= self._next_told and self._cluster.seen is give_up:  # a service tells of it in its own way
+        if now >= self._next_told and self._cluster.seen is give_up:  # a service reports it in its own way
             self._next_told = now + PAUSED_LOOK
             self._tell(now)
         return True

@@ -235,7 +235,8 @@ def _told_of_schema(question: Question, forest: Forest) -> Iterator[str]:
         if address and found and has_further_columns(forest):
             schema.check_same(found.first(forest.n_features), address)
         elif address and found:
-            unseen = schema.told_of_unseen(found, schema.reordering(found, address))
+            recoding = schema.reordering(found, address)
+            unseen = "" if is_over_pairs(forest) else schema.told_of_unseen(found, recoding)
             yield from [f"{address}: {unseen}"] if unseen else []
 
 

@@ -10,6 +10,7 @@ import platform
 import sys
 import tempfile
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from distforest.amounts import counted
@@ -185,7 +186,7 @@ def _group_of(address: str) -> str | None:
 def preview(spec: Spec, memory_limit: int | None = None, hosts: Mapping[str, HostWorkers] | None = None) -> Preview:
     """Open the metadata of the inputs and plan the job.
 
-    Trees grow in parts if the spec says so, and by passes if they do not fit into a worker otherwise, even one at a
+    Trees grow in parts if the spec has parts, and by passes if they do not fit into a worker otherwise, even one at a
     time.
 
     Parameters
@@ -243,7 +244,7 @@ def _may_pass(spec: Spec, seen: Sequence[JobInput], size: Size) -> bool:
     kind = truth_of(spec)[0]
     if METHODS[spec.method].reads != "features":
         return False
-    if size.dense:  # distances on disk, and without holes
+    if size.dense:  # distances on disk, none of them missing
         return not any(relation.functions or relation.kind == "observed" for relation in spec.input.relations.values())
     if size.categories is not None and kind == TruthKind.NOTHING:
         return False
@@ -386,7 +387,13 @@ def _faults_of_sizes(spec: Spec, seen: Sequence[JobInput], n_rows: int) -> list[
     """The faults of parameters that need more rows, points or pairs than there are."""
     faults, params, there = list[str](), spec.params, n_rows
     if METHODS[spec.method].reads == "points":
-        faults += _fault_of(f"input.features: {spec.input.addresses['features']}", lambda: check_n_points(n_rows))
+        features = spec.input.addresses["features"]
+        faults += _fault_of(f"input.features: {features}", lambda: check_n_points(n_rows))
+        if spec.input.comparisons:
+            array = open_matrix(features)
+            schema = Schema.of_array(features, array) or Schema.unnamed(int(array.shape[1]))
+            for number, one in enumerate(spec.input.comparisons):
+                faults += _fault_of(f"input.comparisons.{number}", partial(one.on, schema))
         if params.get("resample") == "pairs":  # of those drawn from labels, the number is not known yet
             there = next((one.shape[0] for one in seen if one.role == Role.PAIRS), sys.maxsize)
         if isinstance(params["max_samples"], int) and params["max_samples"] > there:
@@ -417,7 +424,7 @@ def _faults_of_parts(spec: Spec, seen: Sequence[JobInput], n_rows: int) -> list[
 def _found_without_sums(spec: Spec, seen: Sequence[JobInput]) -> list[str]:
     """What keeps cuts from following from sums over codes, as far as metadata tell.
 
-    It is what `distforest.growth.row_blocks.check_by_sums` refuses when all rows have been read.
+    `distforest.growth.row_blocks.check_by_sums` refuses the same when all rows have been read.
     """
     kind, found = truth_of(spec)[0], []
     if METHODS[spec.method].reads != "features" or "max_bins" not in spec.params:
@@ -438,7 +445,7 @@ def _found_without_sums(spec: Spec, seen: Sequence[JobInput]) -> list[str]:
 def _size(spec: Spec, seen: Sequence[JobInput]) -> Size:
     """The size of the growth, as `distforest.jobs.train.size_of` will compute it from the staged inputs.
 
-    Metadata do not tell the number of classes, so what nodes tell of them is not counted here.
+    Metadata do not have the number of classes, so the class counts of nodes are not included here.
     """
     by_role, (kind, _), reads = {one.role: one for one in reversed(seen)}, truth_of(spec), METHODS[spec.method].reads
     truth = by_role.get(Role.TRUTH)

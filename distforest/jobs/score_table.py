@@ -22,6 +22,7 @@ from distforest.jobs.answers import ANSWERS
 from distforest.jobs.score import score
 from distforest.jobs.task_data import has_further_columns, opened_forest, points_of, recoded
 from distforest.sources.arrays import open_array, write_array, write_growing
+from distforest.sources.comparisons import Records
 from distforest.sources.files.formats import is_file_of_rows
 from distforest.sources.files.ids import IDS, OBJECTS, ids_beside, names_of_rows, read_ids, rows_of_ids
 from distforest.sources.files.pair_tables import numbers_of_rows
@@ -187,6 +188,9 @@ def _wanted(forest: Forest, question: Question, options: QueryOptions) -> ReadCo
 def _as_arrays(question: Question, queries: Queries, forest: Forest, group: str) -> Question:
     """Write a file as arrays, and ask about these."""
     source, schema = question.queries, forest.schema
+    if is_over_pairs(forest) and isinstance(queries, TableQueries):
+        queries = queries.with_unseen()
+        schema = schema and queries.schema
     attributes = {} if schema is None else schema.attributes()
     n_rows = write_growing(group, "X", (forest.n_features,), np.dtype(np.float32), queries.features(), attributes)
     if n_rows == 0:
@@ -276,6 +280,8 @@ def _check_same(question: Question, forest: Forest, address: str) -> None:
 
 def _values(points: Points) -> np.ndarray:
     """All values of some points, with the zeros of sparse ones."""
+    if isinstance(points, Records):
+        return points.values
     return points if isinstance(points, np.ndarray) else points.dense(np.arange(points.shape[0], dtype=np.int32))
 
 

@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 
     from distforest.forest.forest import Params
     from distforest.growth.parameters import Value
+    from distforest.sources.comparisons import Comparison
 
 SEVERAL = "several"
 """The kind of relation that a list of similarities is."""
 
 NO_ADDRESSES = ("kind", "metric", "measure", "directed", "share", "function", "similarity")
-"""Keys of ``[input]`` whose strings are words or functions; those of all others are addresses."""
+"""Keys of ``[input]`` whose strings are words or functions; those of all others, but ``comparisons``, are addresses."""
 
 
 @dataclass(frozen=True)
@@ -104,17 +105,20 @@ class Relation:
 
 @dataclass(frozen=True)
 class Input:
-    """The inputs of a job by the keys of the spec: ``addresses`` of arrays, and ``relations`` of the rows."""
+    """The inputs of a job by the keys of the spec: ``addresses`` of arrays, ``relations`` of rows, ``comparisons``."""
 
     addresses: Mapping[str, str]
     relations: Mapping[str, Relation]
+    comparisons: tuple[Comparison, ...] = ()
 
     @classmethod
     def of(cls, table: Table) -> Input:
         """Return the inputs that the table ``[input]`` of a fit names."""
-        given = [(name, value) for name, value in table if value is not None]
-        addresses = {name: value for name, value in given if isinstance(value, str)}
-        return cls(addresses, {name: Relation.of(value) for name, value in given if name not in addresses})
+        given = {name: value for name, value in table if value is not None}
+        comparisons = tuple(one.comparison() for one in given.pop("comparisons", ()))
+        addresses = {name: value for name, value in given.items() if isinstance(value, str)}
+        relations = {name: Relation.of(value) for name, value in given.items() if name not in addresses}
+        return cls(addresses, relations, comparisons)
 
 
 @dataclass(frozen=True)
@@ -245,7 +249,9 @@ class Spec:
         """
         relations = {name: relation.to_table() for name, relation in self.input.relations.items()}
         head = {"format": SPEC_FORMAT, "method": self.method, "seed": self.seed, "output": self.output}
-        tables = {"input": {**self.input.addresses, **relations}, "params": dict(self.params)}
+        compared = [one.to_table() for one in self.input.comparisons]
+        inputs = {**self.input.addresses, **relations, **({"comparisons": compared} if compared else {})}
+        tables = {"input": inputs, "params": dict(self.params)}
         return {**head, **tables, "run": dict(self.run)}
 
     def to_json(self) -> str:
@@ -271,7 +277,7 @@ def check_format(table: object, lines: Mapping[Place, int]) -> None:
 
 
 def addresses_in(value: object, place: str = "") -> dict[str, str]:
-    """Return the addresses in ``[input]`` of a spec, or in a part of it, by their places.
+    """Return the addresses in ``[input]`` of a spec, or in a part of it, by position.
 
     Examples
     --------
@@ -281,7 +287,8 @@ def addresses_in(value: object, place: str = "") -> dict[str, str]:
     if isinstance(value, str):
         return {} if place.rpartition(".")[2] in NO_ADDRESSES else {place: value}
     items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
-    inner = [addresses_in(held, f"{place}.{name}" if place else str(name)) for name, held in items]
+    places = [(f"{place}.{name}" if place else str(name), held) for name, held in items if name != "comparisons"]
+    inner = [addresses_in(held, at) for at, held in places]
     return {at: address for found in inner for at, address in found.items()}
 
 

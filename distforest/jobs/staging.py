@@ -26,6 +26,7 @@ from distforest.jobs.reader import LAZY_KIND
 from distforest.jobs.spec import inputs_of, truth_of
 from distforest.sources.binned import edges_of_sample
 from distforest.sources.parted import StagedParts, present_before
+from distforest.sources.point_pairs import PairColumns
 from distforest.sources.row_kinds import Dense, Several
 from distforest.sources.sparse import SparseSource
 from distforest.sources.sparse_features import SparseFeatures
@@ -193,9 +194,9 @@ def _rows_of(spec: Spec, arrays: StagedArrays) -> RowKind:
     """How the rows of the staged matrix are read."""
     similarity, shape = spec.input.relations.get("similarity"), arrays.matrix.staged.shape
     if similarity is None or similarity.kind == "feature_subsets":
-        schema = arrays.matrix.schema
-        is_sparse, n_categories = isinstance(arrays.matrix.staged, StagedSparse), schema.n_categories if schema else ()
-        return rows_of_features(spec.method, spec.params, shape[1], n_categories, is_sparse)
+        schema, is_sparse = arrays.matrix.schema, isinstance(arrays.matrix.staged, StagedSparse)
+        rows = rows_of_features(spec.method, spec.params, shape[1], schema, is_sparse, spec.input.comparisons)
+        return replace(rows, schema=None) if isinstance(rows, PairColumns) else rows  # as large as all names
     if similarity.parts:
         given = iter(arrays.measures)
         lazily = (Dense(shape[0], part.measure) if part.kind == LAZY_KIND else next(given) for part in similarity.parts)

@@ -30,10 +30,12 @@ from pydantic import (
     model_validator,
 )
 
+from distforest.errors import InputError
 from distforest.evaluation.grids import DIAGONAL, SCORINGS
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import LEAST, Value
 from distforest.jobs.reader import LARGEST_INTEGER, MAX_KEYS, Place, bytes_in, listed, refusal, shown
+from distforest.sources.comparisons import COMPARATORS, Comparison
 from distforest.sources.factors import METRICS, TARGET_METRICS
 from distforest.sources.readings import DIRECTIONS
 from distforest.sources.scratch import ScratchFolder
@@ -331,6 +333,26 @@ class SimilarityInput(Table):
         return _exactly_one(self, "labels", "targets")
 
 
+class ComparisonOfFields(Table):
+    """A column of a pair that says how two records agree in some of their fields."""
+
+    comparator: Text = key(f"One of {', '.join(COMPARATORS)}; or a function, 'module:function'.")
+    fields: list[Text | Natural] = key("Names or positions of the features that are compared.")
+    each: bool = key("Whether a function takes one pair at a time.", False)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        try:
+            self.comparison()
+        except InputError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+    def comparison(self) -> Comparison:
+        """The comparison that the table describes."""
+        return Comparison(self.comparator, *self.fields, each=self.each)
+
+
 class PairInput(Table):
     """What a job reads."""
 
@@ -346,6 +368,7 @@ class PairInput(Table):
     sample_weight: Text | None = key("Address of how much each row counts, shape (n,).", None)
     pairs: Text | None = key("Address of the row numbers of each pair, shape (m, 2).", None)
     pair_weight: Text | None = key("Address of how much each pair counts, shape (m,).", None)
+    comparisons: list[ComparisonOfFields] | None = key("Columns of a pair that compare fields of its records.", None)
 
     @model_validator(mode="after")
     def _check(self) -> Self:

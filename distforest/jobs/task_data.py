@@ -20,6 +20,7 @@ from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
 from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs.last_opened import LastOpened
 from distforest.sources.array_files import Mapped, untouched
+from distforest.sources.comparisons import Records
 from distforest.sources.opening import open_matrix, rows_in
 from distforest.sources.point_pairs import check_points
 from distforest.sources.readings import FEATURES, read
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
     from distforest.sources.guarded import ZarrArray
     from distforest.sources.schema import Reordering
     from distforest.sources.scratch import ScratchFolder
-    from distforest.sources.source import Int32s, Ints, Source
+    from distforest.sources.source import Float32s, Int32s, Ints, Source
+    from distforest.sources.sparse_features import SparseFeatures
     from distforest.sources.sparse_store import SparseStore
     from distforest.sources.staged_arrays import StagedTruth
     from distforest.sources.truth import Truth
@@ -65,21 +67,34 @@ def has_further_columns(forest: Forest) -> bool:
 
 def recoded(forest: Forest, address: str, rows: np.ndarray) -> np.ndarray:
     """Some rows of the array at an address as the forest has them: columns by name, its categories and dates."""
-    recoding = _recoding(forest, address)
+    recoding, _ = _recoding(forest, address)
     return recoding.rows(rows)[0] if recoding else rows
 
 
-def _recoding(forest: Forest, address: str) -> Reordering | None:
-    """How rows of the array at an address become those of the forest; None if they are."""
+def _recoding(forest: Forest, address: str) -> tuple[Reordering | None, Schema | None]:
+    """How rows of the array at an address become those of the forest; None if they are.
+
+    For a forest over pairs the schema follows, if the array has categories that the forest has not seen, with these.
+    """
     schema = forest.schema
     if schema is None or has_further_columns(forest):
-        return None
+        return None, None
     found = Schema.of_array(address, open_matrix(address))
-    return schema.recoding(found, address) if found else None
+    if found is None:
+        return None, None
+    if is_over_pairs(forest):
+        extended = schema.with_categories({column.name: column.categories for column in found.columns})
+        return extended.recoding(found, address), None if extended == schema else extended
+    return schema.recoding(found, address), None
 
 
-def points_of(forest: Forest, values: np.ndarray | scipy.sparse.csr_array) -> Points:
-    """Points in the form that a forest over pairs reads; raises InputError for a wrong number of columns."""
+def points_of(
+    forest: Forest, values: np.ndarray | scipy.sparse.csr_array, schema: Schema | None = None
+) -> Float32s | SparseFeatures | Records:
+    """Points in the form that a forest over pairs reads; raises InputError for a wrong number of columns.
+
+    ``schema`` lists the categories of the points if the forest has not seen all of them.
+    """
     width = columns_of(forest).width
     if values.shape[1] != width:
         raise InputError(f"X has {values.shape[1]} features, but the forest is expecting {width} features as input")
@@ -88,8 +103,8 @@ def points_of(forest: Forest, values: np.ndarray | scipy.sparse.csr_array) -> Po
         check_sparse_points(sparse)
         return sparse
     points = read(values, FEATURES)
-    check_points(points, columns_of(forest))
-    return points
+    check_points(points, None if schema else columns_of(forest))
+    return points if schema is None else Records(points, schema)
 
 
 @dataclass(frozen=True)
@@ -242,7 +257,7 @@ class TaskData:
 
     def points(self, name: str, rows: slice | np.ndarray) -> Points:
         """Some of the queries, or of the reference, in the form that a forest over pairs reads."""
-        return points_of(self.forest, self._recoded(name, rows))
+        return points_of(self.forest, *self._recoded(name, rows))
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """The queries that occur in a pair; and the positions of both sides of each pair among them."""
@@ -257,15 +272,18 @@ class TaskData:
         return nodes[:, left], nodes[:, right]
 
     def _source(self, name: str, rows: slice | np.ndarray) -> Source:
-        return self.forest.source(self._recoded(name, rows))
+        return self.forest.source(self._recoded(name, rows)[0])
 
-    def _recoded(self, name: str, rows: slice | np.ndarray) -> np.ndarray:
-        """Some rows as the forest has them; their recoding is read once in a process, as it may be large."""
+    def _recoded(self, name: str, rows: slice | np.ndarray) -> tuple[np.ndarray, Schema | None]:
+        """Some rows as the forest has them, and their schema as of `_recoding`.
+
+        Their recoding is read once in a process, as it may be large.
+        """
         address = self.question.arrays[name]
         with _RECODING:
-            recoding = _recoding_once(self.run, self.question.forest, self.digest, address)
+            recoding, schema = _recoding_once(self.run, self.question.forest, self.digest, address)
         values = rows_in(_opened_once(self.run, address), rows)
-        return recoding.rows(values)[0] if recoding else values
+        return recoding.rows(values)[0] if recoding else values, schema
 
 
 @lru_cache(maxsize=4)
@@ -279,5 +297,10 @@ _RECODING = Lock()
 
 
 @lru_cache(maxsize=4)
-def _recoding_once(run: str, address: str, digest: str, rows: str) -> Reordering | None:  # noqa: ARG001  (of the key)
+def _recoding_once(
+    run: str,  # noqa: ARG001  (of the key)
+    address: str,
+    digest: str,
+    rows: str,
+) -> tuple[Reordering | None, Schema | None]:
     return _recoding(opened_forest(address, digest), rows)

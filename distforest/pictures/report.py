@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     Facts = list[tuple[str, str]]
 
 MOST_TOLD = 20
-"""Features that are told by importance."""
+"""Most features in the list of importances."""
 
 MOST_LINES = 10
 """Lines of the table beside a curve."""
 
 RATES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
-"""False positive rates at which a ROC curve is told."""
+"""False positive rates at which the page lists a ROC curve."""
 
 _TEMPLATES = Environment(
     loader=PackageLoader("distforest.pictures"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
@@ -68,7 +68,7 @@ TAUGHT = {
     TruthKind.DIRECTIONS: ("Z", "an embedding", "Embedding(Z, metric='cosine')"),
     TruthKind.DISTANCES: ("Z", "distances, or the Graph from which they follow", "Distances(Z)"),
 }
-"""The name of each kind of truth in these lines, what it is, and how SMERF is told that it is this."""
+"""The name of each kind of truth in these lines, what it is, and how SMERF's `fit` takes it."""
 
 IN_WORDS = {TruthKind.LINKS: "which pairs belong together", TruthKind.NOTHING: "nothing"}
 """Kinds of ground truth whose names do not tell everybody what they are."""
@@ -106,7 +106,7 @@ def report_page(
         Path or URL of the forest.
     truth
         What is known of its training rows, in their order, as `fit` takes it, or the address of it: what the forest was
-        taught, or labels. None: the error is told as far as the fit has recorded it.
+        taught, or labels. None: the error is shown as far as the fit has recorded it.
     run
         Names and values of what is known of the job that grew it.
     made_by

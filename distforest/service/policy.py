@@ -171,9 +171,9 @@ class Policy:
         Parameters
         ----------
         addresses
-            Addresses that a job reads and writes, by their place in the spec, such as ``"input.features"``.
+            Addresses that a job reads and writes, by position in the spec, such as ``"input.features"``.
         callbacks
-            Functions that the job calls, by their place in the spec.
+            Functions that the job calls, by position in the spec.
         n_trees
             Trees that the job grows; None for a job that grows none.
 

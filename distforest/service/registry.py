@@ -166,7 +166,7 @@ class Registry:
         self.folder(job).write(STATE, line_of(state))
 
     def note(self, job: str, events: Sequence[JobEvent]) -> None:
-        """Append to a job's events; if the file is too large, the older half is dropped, and an event says so."""
+        """Append to a job's events; if the file is too large, the older half is dropped, and an event reports it."""
         self.guard()
         if self.folder(job).append(EVENTS, b"".join(map(line_of, events))) > JOB_FILE_BYTES:
             kept = events_in(self._event_lines(job, JOB_FILE_BYTES // 2), 0)
@@ -393,7 +393,7 @@ class Registry:
         return cast("JobState", found)
 
     def _event_lines(self, job: str, most: int) -> Iterator[bytes]:
-        """The last lines of a job's events; if earlier ones are missing, the first line says so."""
+        """The last lines of a job's events; if earlier ones are missing, the first line states it."""
         [end] = self.folder().ends([f"{check_id(job)}/{EVENTS}"], most)
         if (found := self._end(end)) is None:
             return

@@ -203,7 +203,7 @@ def _whereabouts(scheduler: str | Whereabouts | None) -> Whereabouts:
 
 
 def _rows_of(job: JobState) -> list[tuple[str, str]]:
-    """What a table tells of a job: its state, its progress or error, its output, and the digest of its forest."""
+    """What a table shows of a job: its state, its progress or error, its output, and the digest of its forest."""
     result, error, progress = job.get("result") or {}, job.get("error"), progress_of(job)
     rows = [
         ("state", str(job["state"])),

@@ -165,7 +165,7 @@ def written_rows(path: Path, blocks: Iterable[np.ndarray], shape: tuple[int, ...
                 file.write(block)
                 digested.result()
                 if flushed.done():
-                    flushed.result()  # a file system tells of an error once
+                    flushed.result()  # a file system reports an error once
                     flushed = in_thread(flush, "distforest-flush")
         finally:
             wait([flushed])

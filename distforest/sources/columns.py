@@ -251,7 +251,7 @@ def _native(column: object) -> Any:
 
 
 def with_none(values: T) -> T:
-    """An array of objects with None in the place of NA and NaT of pandas; any other object stays as it is.
+    """An array of objects with None instead of NA and NaT of pandas; any other object stays as it is.
 
     Examples
     --------

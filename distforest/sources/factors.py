@@ -305,7 +305,7 @@ class Embedding(SquaredDistances):
 class Distances(RowDistances):
     """Given distances of pairs of rows, shape (n, n): array-like, Zarr array, or the address of one.
 
-    NaN is a distance that nobody observed, and on the diagonal 0. Where only one of z_ij and z_ji is observed, it
+    NaN is an unobserved distance, and on the diagonal 0. Where only one of z_ij and z_ji is observed, it
     counts for both.
 
     `SMERF` reads a plain matrix in the same way. But selecting rows here also selects the columns with the same
@@ -393,7 +393,7 @@ class ObservedDistances(RowDistances):
         return self.values  # from `canonical_csr`
 
     def matrix(self) -> np.ndarray:
-        """The distances in the dtype in which they are stored, NaN where nobody observed them, shape (n, n)."""
+        """The distances in the dtype in which they are stored, NaN where they are unobserved, shape (n, n)."""
         return self.rows(0, len(self))
 
     @property

@@ -14,14 +14,15 @@ parts the pairs of categories into two sets. Of a feature of more than `MOST_PAI
 pairs than a column may have categories, the second column is 0.
 
 Each block of further columns of the points gives one column more: ``"dot"``, the inner product of the two points'
-parts, ``"same"``, the share of their equal entries, or ``"distance"``, the Euclidean distance of the parts. Every value
-is rounded to float32, and is the same for (x, x') and (x', x).
+parts, ``"same"``, the share of their equal entries, or ``"distance"``, the Euclidean distance of the parts. Each of
+`distforest.sources.comparisons` gives one more, and of the features that it reads the columns of the family are 0.
+Every value is rounded to float32, and is the same for (x, x') and (x', x).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -32,6 +33,7 @@ from distforest.jit import borrowing, kernel
 from distforest.sources.arrays import PROJECTED_ROWS, is_complete
 from distforest.sources.category_codes import check_codes
 from distforest.sources.columns import with_plain_numbers
+from distforest.sources.comparisons import COMPARATORS, RecordComparison
 from distforest.sources.given import unmasked
 from distforest.sources.kernels import ALL_PRESENT, Present, presence
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, ReadByEntries, frozen
@@ -41,17 +43,23 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from distforest.sources.schema import Schema
+
 
 SIMILAR, DISSIMILAR = 0, 1
 """Classes of pairs."""
 
 FAMILIES = ("difference", "difference_mean", "max_min")
 REDUCTIONS = ("dot", "same", "distance")
+COMPARISON = len(REDUCTIONS)
+"""Stands for a reduction where a column is a comparison, whose value lies with the second point of the pair."""
+
 MAX_MIN = 2
 """Place of ``"max_min"`` in `FAMILIES`."""
 
-OF_NUMBERS, PAIRED, UNPAIRED = np.arange(3, dtype=np.uint8)
-"""Kinds of features: numbers; categories whose unordered pairs are a column; categories of which there are too many."""
+OF_NUMBERS, PAIRED, UNPAIRED, COMPARED = np.arange(4, dtype=np.uint8)
+"""Kinds of features: numbers; categories whose unordered pairs are a column; categories of which there are too many;
+what comparisons alone read."""
 
 MOST_PAIRED = 361
 """Most categories of a feature whose unordered pairs are a column: 361 * 362 / 2 codes fit into 16 bits."""
@@ -71,10 +79,14 @@ class ColumnReading(NamedTuple):
         Number of features of a point that the family reads, and number of its columns.
     begin
         First column of each block among the columns of a point, and the end of the last block, shape (n_blocks + 1,).
+        A comparison is a block of one column.
     reduction
-        Place of each block's reduction in `REDUCTIONS`, shape (n_blocks,).
+        Place of each block's reduction in `REDUCTIONS`, or `COMPARISON`, shape (n_blocks,).
     kinds
-        Kind of each feature: `OF_NUMBERS`, `PAIRED` or `UNPAIRED`, shape (n_features,); (0,) if all are numbers.
+        Kind of each feature: `OF_NUMBERS`, `PAIRED`, `UNPAIRED` or `COMPARED`, shape (n_features,); (0,) if all are
+        numbers.
+    sizes
+        Number of categories of each feature, 0 for a number, shape (n_features,); (0,) if all are numbers.
     """
 
     family: int
@@ -83,6 +95,7 @@ class ColumnReading(NamedTuple):
     begin: Ints
     reduction: Int32s
     kinds: NDArray[np.uint8]
+    sizes: Int32s
 
 
 class PairReading(NamedTuple):
@@ -110,7 +123,11 @@ class PairColumns:
         Blocks of further columns of the points, in their order: (one of `REDUCTIONS`, number of columns).
     n_categories
         Number of categories of each feature, 0 for a number, shape (n_features,); empty if all are numbers. A category
-        is its code, from 0.
+        is its code, from 0. Of a feature that is compared it is 0.
+    comparisons
+        Comparisons of features, each of which is a column.
+    schema
+        What the numbers of the features stand for, which comparisons need.
 
     Examples
     --------
@@ -123,6 +140,8 @@ class PairColumns:
     n_features: int
     blocks: tuple[tuple[str, int], ...] = ()
     n_categories: tuple[int, ...] = ()
+    comparisons: tuple[RecordComparison, ...] = ()
+    schema: Schema | None = field(default=None, compare=False, repr=False)
     kind: ClassVar[str] = "pairs"
     value: ClassVar[str] = "value"
 
@@ -134,7 +153,20 @@ class PairColumns:
     @property
     def n_columns(self) -> int:
         """Number of columns of a pair."""
-        return self.n_of_family + len(self.blocks)
+        return self.n_of_family + len(self.blocks) + len(self.comparisons)
+
+    @property
+    def compared(self) -> Ints:
+        """The features that comparisons read."""
+        return np.unique(np.array([c for one in self.comparisons for c in one.features], np.int64))
+
+    @property
+    def to_draw(self) -> Int32s:
+        """The columns that may split pairs: all but those of a family for features that are compared."""
+        is_constant = np.isin(np.arange(self.n_of_family) % max(1, self.n_features), self.compared)
+        return np.flatnonzero(~np.append(is_constant, np.zeros(self.n_columns - self.n_of_family, bool))).astype(
+            np.int32
+        )
 
     @property
     def width(self) -> int:
@@ -144,8 +176,11 @@ class PairColumns:
     @cached_property
     def kinds(self) -> NDArray[np.uint8]:
         """The kind of each feature, shape (n_features,); (0,) if all are numbers."""
-        sizes = np.array(self.n_categories, np.int64)
-        return np.where(sizes == 0, OF_NUMBERS, np.where(sizes <= MOST_PAIRED, PAIRED, UNPAIRED)).astype(np.uint8)
+        none = (0,) * self.n_features if self.comparisons else ()
+        sizes = np.array(self.n_categories or none, np.int64)
+        kinds = np.where(sizes == 0, OF_NUMBERS, np.where(sizes <= MOST_PAIRED, PAIRED, UNPAIRED)).astype(np.uint8)
+        kinds[self.compared] = COMPARED
+        return kinds
 
     @property
     def categories_of_columns(self) -> tuple[int, ...]:
@@ -154,28 +189,33 @@ class PairColumns:
             return ()
         numbers = (0,) * self.n_features
         paired = tuple(n * (n + 1) // 2 if n <= MOST_PAIRED else 0 for n in self.n_categories)
-        return (numbers + paired)[: self.n_of_family] + (0,) * len(self.blocks)
+        return (numbers + paired)[: self.n_of_family] + (0,) * (self.n_columns - self.n_of_family)
 
     @cached_property
     def column_reading(self) -> ColumnReading:
         """The columns as kernels take them."""
-        sizes = [self.n_features, *(size for _, size in self.blocks)]
-        reductions = np.array([REDUCTIONS.index(kind) for kind, _ in self.blocks], np.int32)
-        family = FAMILIES.index(self.family)
-        return ColumnReading(family, self.n_features, self.n_of_family, np.cumsum(sizes), reductions, self.kinds)
+        n = len(self.comparisons)
+        begin = np.cumsum([self.n_features, *(size for _, size in self.blocks), *(1,) * n])
+        reductions = np.array([*(REDUCTIONS.index(kind) for kind, _ in self.blocks), *(COMPARISON,) * n], np.int32)
+        family, sizes = FAMILIES.index(self.family), np.array(self.n_categories, np.int32)
+        if len(sizes) < len(self.kinds):
+            sizes = np.zeros(len(self.kinds), np.int32)
+        return ColumnReading(family, self.n_features, self.n_of_family, begin, reductions, self.kinds, sizes)
 
     def to_dict(self) -> dict[str, object]:
         """The entry in a forest's manifest."""
         blocks = [list(block) for block in self.blocks]
         sizes = {"n_columns": self.n_columns, "n_features": self.n_features}
         categories = {"n_categories": list(self.n_categories)} if self.n_categories else {}
-        return {"kind": self.kind, "family": self.family, **sizes, "blocks": blocks, **categories}
+        comparisons = {"comparisons": [one.to_list() for one in self.comparisons]} if self.comparisons else {}
+        return {"kind": self.kind, "family": self.family, **sizes, "blocks": blocks, **categories, **comparisons}
 
     @classmethod
     def from_dict(cls, rows: Mapping[str, Any]) -> PairColumns:
         """Read the entry in a forest's manifest, as `to_dict` writes it."""
         blocks = tuple((kind, size) for kind, size in rows["blocks"])
-        return cls(rows["family"], rows["n_features"], blocks, tuple(rows.get("n_categories", ())))
+        comparisons = tuple(RecordComparison(name, tuple(c), each) for name, c, each in rows.get("comparisons", ()))
+        return cls(rows["family"], rows["n_features"], blocks, tuple(rows.get("n_categories", ())), comparisons)
 
 
 @dataclass(frozen=True)
@@ -192,6 +232,8 @@ class PointPairs(ReadByEntries):
         Numbers of the points of each pair, shape (m,), int32.
     is_complete
         Whether no point lacks a value; None: found out here. A column is NaN for a pair of which either point lacks it.
+    schema
+        What the numbers of features stand for; None: as in training.
 
     Examples
     --------
@@ -207,8 +249,11 @@ class PointPairs(ReadByEntries):
     left: Int32s
     right: Int32s
     is_complete: bool | None = None
+    schema: Schema | None = None
 
     def __post_init__(self) -> None:
+        if any(one.comparator not in COMPARATORS for one in self.columns.comparisons):  # which may return NaN
+            object.__setattr__(self, "is_complete", False)
         if self.is_complete is None:
             is_never_missing = is_complete(self.points) and (self.others is self.points or is_complete(self.others))
             object.__setattr__(self, "is_complete", is_never_missing)
@@ -242,11 +287,20 @@ class PointPairs(ReadByEntries):
         """Number of pairs, and number of columns of a pair."""
         return len(self.left), self.columns.n_columns
 
-    @property
+    @cached_property
     def reading(self) -> PairReading:
-        """The pairs as kernels take them; points that were pickled can be written to until then."""
-        points, others = frozen(self.points, np.float32), frozen(self.others, np.float32)
-        return PairReading(points, others, self.left, self.right, self.columns.column_reading, bool(self.is_complete))
+        """The pairs as kernels take them; points that were pickled can be written to until then.
+
+        Where records are compared, each pair has a second point of its own, which the comparisons follow.
+        """
+        points, others, right = frozen(self.points, np.float32), frozen(self.others, np.float32), self.right
+        if self.columns.comparisons:
+            schema = self.schema or self.columns.schema
+            assert schema is not None  # noqa: S101  (whoever makes columns with comparisons gives it)
+            one, other = points[self.left], others[self.right]
+            values = [comparison.values(one, other, schema.columns) for comparison in self.columns.comparisons]
+            others, right = np.column_stack([other, *values]), np.arange(len(right), dtype=np.int32)
+        return PairReading(points, others, self.left, right, self.columns.column_reading, bool(self.is_complete))
 
     @cached_property
     def observed(self) -> Present:
@@ -359,7 +413,7 @@ def codes_of_links(similar: object) -> NDArray[np.uint8]:
 
 
 def named(columns: PairColumns, features: Iterable[str], blocks: Iterable[str]) -> list[str]:
-    """Names of the columns of a pair, for plots and reports.
+    """Names of the columns of a pair, for plots and reports; comparisons name themselves.
 
     Examples
     --------
@@ -372,7 +426,7 @@ def named(columns: PairColumns, features: Iterable[str], blocks: Iterable[str]) 
     of_numbers = {"max_min": ("max({})", "min({})")}.get(columns.family, ("|d {}|", "mean({})"))
     words = [("differ({})", "pair({})") if n else of_numbers for n in columns.n_categories or (0,) * len(names)]
     halves = [word[half].format(name) for half in range(2) for word, name in zip(words, names, strict=True)]
-    return [*halves[: columns.n_of_family], *blocks]
+    return [*halves[: columns.n_of_family], *blocks, *(one.name(names) for one in columns.comparisons)]
 
 
 def two_of(number: int) -> tuple[int, int]:
@@ -393,12 +447,12 @@ def pair_value(a: Float32s, b: Float32s, column: int, how: ColumnReading) -> flo
 
     A column of the family is NaN where a_c or b_c is; of categories, see `value_of_categories`.
     """
-    family, n_features, n_of_family, begin, reduction, kinds = how
+    family, n_features, n_of_family, begin, reduction, kinds, sizes = how
     if kinds.shape[0] > 0 and column < n_of_family:
         is_second = column >= n_features
         c = column - n_features if is_second else column
         if kinds[c] != OF_NUMBERS:
-            return value_of_categories(a[c], b[c], kinds[c], is_second)
+            return value_of_categories(a[c], b[c], kinds[c], sizes[c], is_second)
     if column < n_features:
         if family != MAX_MIN:
             return np.float64(abs(a[column] - b[column]))
@@ -416,8 +470,10 @@ def pair_value(a: Float32s, b: Float32s, column: int, how: ColumnReading) -> flo
 
 @borrowing
 def value_of_block(a: Float32s, b: Float32s, first: int, end: int, reduction: int) -> float:
-    """sum_k a_k b_k, mean_k 1[a_k = b_k] or sqrt(sum_k (a_k - b_k)^2) over first <= k < end."""
+    """sum_k a_k b_k, mean_k 1[a_k = b_k] or sqrt(sum_k (a_k - b_k)^2) over first <= k < end; a comparison: b_first."""
     total = 0.0
+    if reduction == COMPARISON:
+        return np.float64(b[first])
     if reduction == 0:
         for k in range(first, end):
             total += np.float64(a[k]) * np.float64(b[k])
@@ -434,11 +490,14 @@ def value_of_block(a: Float32s, b: Float32s, first: int, end: int, reduction: in
 
 
 @borrowing
-def value_of_categories(one: np.float32, other: np.float32, kind: np.uint8, is_second: bool) -> float:
+def value_of_categories(one: np.float32, other: np.float32, kind: np.uint8, size: int, is_second: bool) -> float:
     """1[a != b]; in the second column l (l + 1) / 2 + k for k = min(a, b) and l = max(a, b), or 0 if unpaired.
 
-    NaN where a or b is.
+    NaN where a or b is, and in the second column where either is a category that the forest has not seen. 0 where the
+    feature is compared.
     """
+    if kind == COMPARED:
+        return 0.0
     if np.isnan(one) or np.isnan(other):
         return np.nan
     if not is_second:
@@ -446,6 +505,8 @@ def value_of_categories(one: np.float32, other: np.float32, kind: np.uint8, is_s
     if kind == UNPAIRED:
         return 0.0
     larger = np.float64(max(one, other))
+    if larger >= size:
+        return np.nan
     return larger * (larger + 1.0) * 0.5 + np.float64(min(one, other))
 
 

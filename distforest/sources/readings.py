@@ -396,7 +396,7 @@ def common_offset(of_all: Range, of_pairs: Range, reading: Reading) -> float:
 def range_of(values: Matrix, reading: Reading) -> tuple[Range, Range]:
     """The range of all distances, and the range of distances between different rows, in float64, block by block.
 
-    Distances that nobody observed are in neither.
+    Unobserved distances are in neither.
     """
     of_all, of_pairs = Range(np.inf, -np.inf), Range(np.inf, -np.inf)
     for first, block in laid_out(values, reading):

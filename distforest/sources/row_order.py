@@ -39,7 +39,7 @@ def told_of_order(values: object, name: str) -> str:
 def told_of_row_order(X: object, values: object, name: str, of: str = "X") -> str:
     """Where the names of rows of ``X`` and of ``values``, both of pandas, are the same in another order; else "".
 
-    Rows are paired by their places, as in scikit-learn, whatever their names are. ``name`` and ``of`` are what a caller
+    Rows are paired by position, as in scikit-learn, whatever their names are. ``name`` and ``of`` are what a caller
     knows ``values`` and ``X`` by.
 
     Examples

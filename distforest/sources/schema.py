@@ -16,7 +16,7 @@ from distforest.sources.arrays import ENCODING
 from distforest.sources.var_names import var_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     import scipy.sparse
     from numpy.typing import NDArray
@@ -341,6 +341,14 @@ class Schema:
     def first(self, n_columns: int) -> Schema:
         """The schema of the first ``n_columns`` columns."""
         return Schema(self.columns[:n_columns])
+
+    def with_categories(self, found: Mapping[str, Collection[str]]) -> Schema:
+        """The same columns, with the categories found in some of them, by name, that they do not list yet."""
+        columns = []
+        for own in self.columns:
+            more = set(found.get(own.name, ())) - set(own.categories) if own.kind == ColumnKind.CATEGORY else ()
+            columns.append(replace(own, categories=(*own.categories, *sorted(more))) if more else own)
+        return Schema(tuple(columns))
 
     def entry(self) -> dict[str, Any]:
         """The schema as JSON: ``names``, ``dtypes`` if they are known, and ``encodings`` if not all are numbers."""

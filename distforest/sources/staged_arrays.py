@@ -1,4 +1,4 @@
-"""What a job wants is staged: each input is read once, checked, written where every worker can read it, and told of.
+"""Stage the inputs of a job: read each once, check it, write it where every worker can read it, and describe it.
 
 wanted inputs -> truth, weights of rows, matrix (or several side by side), measures, pairs, feature weights
 """
@@ -134,7 +134,7 @@ class StagedArrays(NamedTuple):
     """The inputs of a job, staged; ``measures`` says by which similarities the rows of the matrix are read, if by any.
 
     ``sample_weight`` and ``pair_weight`` hold the weights of rows and of pairs as the user states them, ``objects``
-    those of functions by their places in the spec.
+    those of functions by position in the spec.
     """
 
     truth: StagedTruth

@@ -177,8 +177,8 @@ def sha256_of(array: ChunkedArray) -> str | None:
 class Digested:
     """An array on disk that is read from the first row to the last, and compared with the digest in its attributes.
 
-    The digest is taken in a thread, while the next block is read or this one is worked on; so no block may be changed.
-    Where the attributes hold none, none is taken.
+    A thread computes the digest while the next block is read or this one is worked on; so no block may be changed.
+    Where the attributes hold none, none is computed.
 
     Examples
     --------

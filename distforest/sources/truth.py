@@ -120,7 +120,7 @@ class Truth:
     offset
         The number that was subtracted from all distances: see `distforest.sources.readings.read_level`.
     n_unobserved
-        Number of pairs of rows whose distance nobody observed; it is NaN.
+        Number of pairs of rows whose distance is unobserved; it is NaN.
     graph
         The distances by the links of a sparse graph; ``values`` are then what a forest keeps of them: the matrix, or
         nothing, shape (n, 0), if the graph is so large that a forest keeps the links.
@@ -226,7 +226,7 @@ class Truth:
         return cls(kind, directions_of(vectors) if kind == TruthKind.DIRECTIONS else vectors)
 
     def distances(self, left: Ints, right: Ints) -> Floats:
-        """The true distances of pairs of rows, NaN where nobody observed them, shape (n_pairs,)."""
+        """The true distances of pairs of rows, NaN where they are unobserved, shape (n_pairs,)."""
         if self.graph is not None:
             return self.graph.pairs(left, right) + self.offset
         if self.kind == TruthKind.DISTANCES:

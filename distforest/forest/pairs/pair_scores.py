@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from distforest.errors import InputError
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.pairs.pair_walks import Walks, blocks_of, on_used
+from distforest.sources.comparisons import Records
 from distforest.sources.point_pairs import PairColumns, PointPairs
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 from distforest.sources.sparse_pairs import SparsePairs
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from distforest.forest.table import NodeTable
     from distforest.sources.sparse_features import SparseFeatures
 
-Points: TypeAlias = "Float32s | SparseFeatures"
+Points: TypeAlias = "Float32s | SparseFeatures | Records"
 PairsOfPoints = PointPairs | SparsePairs
 
 PAIRS_PER_TURN = 1 << 14
@@ -43,7 +44,7 @@ def columns_of(forest: Forest) -> PairColumns:
     rows = forest.meaning.rows
     if not isinstance(rows, PairColumns):
         raise InputError(f"a forest over pairs of points was expected, found one that reads {rows.kind}")
-    return rows
+    return replace(rows, schema=forest.schema) if rows.comparisons or rows.n_categories else rows
 
 
 def node_scores(forest: Forest) -> Votes | Ranks:
@@ -132,7 +133,7 @@ def distance(forest: Forest, points: Points, others: Points, threads: int = 1) -
     return distances
 
 
-def training_points(forest: Forest) -> Points:
+def training_points(forest: Forest) -> Float32s | SparseFeatures:
     """The points of the training pairs, dense or sparse; raises InputError for a forest of rows."""
     sparse = forest.sparse_points
     return forest.points if sparse is None else sparse
@@ -146,11 +147,28 @@ def points_at(points: Points, rows: Ints) -> Points:
 def pairs_of(columns: PairColumns, points: Points, others: Points) -> PairsOfPoints:
     """Two sets of points of which there are no pairs yet; both are dense, or both are sparse."""
     none = np.empty(0, np.int32)
+    if isinstance(points, Records) or isinstance(others, Records):
+        return _pairs_of_records(columns, points, others)
     if isinstance(points, np.ndarray) and isinstance(others, np.ndarray):
         return PointPairs(columns, points, others, none, none)
     assert not isinstance(points, np.ndarray)  # noqa: S101  (callers bring queries into the form of the forest)
     assert not isinstance(others, np.ndarray)  # noqa: S101
     return SparsePairs(columns, points, others, none, none)
+
+
+def _pairs_of_records(columns: PairColumns, points: Points, others: Points) -> PointPairs:
+    """Two sets of points of which some have categories that the forest has not seen, and no pairs yet."""
+
+    def as_records(side: Points) -> Records:
+        if isinstance(side, Records):
+            return side
+        assert isinstance(side, np.ndarray)  # noqa: S101  (sparse points have no categories)
+        assert columns.schema is not None  # noqa: S101  (nor has a forest whose schema is not known)
+        return Records(side, columns.schema)
+
+    left, right, schema = as_records(points).beside(as_records(others))
+    none = np.empty(0, np.int32)
+    return PointPairs(columns, left, right, none, none, is_complete=False, schema=schema)
 
 
 def training_pairs(forest: Forest, pairs: Int32s) -> PairsOfPoints:

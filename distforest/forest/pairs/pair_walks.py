@@ -134,7 +134,7 @@ def blocks_of(pairs: PointPairs | SparsePairs) -> Iterator[Block]:
         if isinstance(pairs, SparsePairs):
             reading = pairs.dense(block).reading
         else:
-            reading = pairs.reading._replace(left=pairs.left[block], right=pairs.right[block])
+            reading = pairs.of_pairs(pairs.left[block], pairs.right[block]).reading
         read_block(reading, values)
         yield Block(block, values, None) if often == 1 else Block.of(values, first, twice)
 

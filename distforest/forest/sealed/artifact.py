@@ -451,13 +451,22 @@ def _check_leaf(kind: str, leaf: Mapping[str, object]) -> None:
 def _check_pairs(rows: Mapping[str, object]) -> None:
     """Refuse rows of pairs whose columns are not stated."""
     blocks, known = rows.get("blocks"), {"kind", "family", "n_columns", "n_features", "blocks"}
-    is_known = set(rows) - {"n_categories"} == known and rows["family"] in FAMILIES
+    is_known = set(rows) - {"n_categories", "comparisons"} == known and rows["family"] in FAMILIES
     _need(is_known, "meaning.rows of pairs needs a known family, n_features and blocks")
     is_list = isinstance(blocks, list) and all(
         isinstance(block, list) and len(block) == 2 and block[0] in REDUCTIONS and _is_count(block[1])
         for block in blocks
     )
     _need(is_list, f"meaning.rows.blocks must be pairs of a known word and a size, found {blocks!r}")
+    comparisons, places = rows.get("comparisons", []), range(cast("int", rows["n_features"]))
+    is_list = isinstance(comparisons, list) and all(
+        isinstance(one, list)
+        and [*map(type, one)] == [str, list, bool]
+        and all(type(c) is int and c in places for c in one[1])
+        and one[1]
+        for one in comparisons
+    )
+    _need(is_list, "meaning.rows.comparisons must be words, positions of features, and whether one by one")
     expected = PairColumns.from_dict(rows)
     holds = expected.n_columns == rows["n_columns"] and expected.width < 2**31
     _need(holds, f"meaning.rows.n_columns must be {expected.n_columns}, found {rows['n_columns']}")

@@ -175,13 +175,13 @@ def in_words(error: Exception, wanted: str) -> str:
     Examples
     --------
     >>> in_words(NotADirectoryError(20, "Not a directory"), "manifest.json")
-    'a file is in the place of the folder; give the folder, or the .zip, that a fit or `save` has written'
+    'a file is where the folder should be; give the folder, or the .zip, that a fit or `save` has written'
     """
     cure = "give the folder, or the .zip, that a fit or `save` has written"
     if isinstance(error, FileNotFoundError):
         return f"there is no {wanted}; {cure}"
     if isinstance(error, NotADirectoryError):
-        return f"a file is in the place of the folder; {cure}"
+        return f"a file is where the folder should be; {cure}"
     if isinstance(error, OSError) and error.strerror:
         return f"{wanted} cannot be read: {error.strerror}"
     return f"{wanted} cannot be read: {error}"

@@ -277,7 +277,7 @@ def normalise(vector: Floats) -> None:
 
 @borrowing
 def rank_along(n: int, tally: Tally) -> None:
-    """Rank the categories by their places v_c . direction; equal places have equal ranks unless all are equal."""
+    """Rank the categories by v_c . direction; equal products have equal ranks unless all are equal."""
     score = tally.score[:n]
     for c in range(n):
         score[c] = inner(tally.vectors[c], tally.direction)

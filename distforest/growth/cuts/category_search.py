@@ -125,7 +125,7 @@ def _reading(projections: Projections, which: NDArray[np.bool_]) -> Projections:
 
 
 def put_better(cuts: Cuts, places: Ints, candidate: Ints, others: Cuts) -> NDArray[np.bool_]:
-    """Put the cuts of some nodes in the place of worse ones.
+    """Replace the cuts of some nodes that are worse than others.
 
     Parameters
     ----------

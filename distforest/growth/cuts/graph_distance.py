@@ -10,8 +10,8 @@ node's rows and the node's links, whatever the number of pairs. The integers are
 for bit.
 
 Each level has its own links: of those of the level above, the ones whose rows are still in one node. A row of a node is
-named by its place among the node's rows, so a node's links are about its own rows alone, and a small node's sums read
-little memory, wherever its rows are among all::
+named by its position among the node's rows, so a node's links are about its own rows alone, and sums over a small node
+read little memory, wherever its rows are among all::
 
     rows of the node     3  5  6  9           links of row 3: to 5 and 9        place  1  3
     place                0  1  2  3           links of row 5: to 3              place  0

@@ -5,8 +5,8 @@ others are of two different rows. With o_ij = 1 if z_ij is observed, else 0, and
 
     d(T) = sum w_i^2 z_ii      a(T) = sum w_i w_j o_ij z_ij      c(T) = sum w_i w_j o_ij      u(T) = m^2 - q - c
 
-The mean of the node over its observed pairs of different rows is g = a(S) / c(S). It stands for the pairs of S that
-nobody observed, on either side of a cut::
+The mean of the node over its observed pairs of different rows is g = a(S) / c(S). It stands for the unobserved pairs
+of S, on either side of a cut::
 
     I(T) = (d(T) + a(T) + u(T) g) / m(T)^2
 
@@ -50,7 +50,7 @@ from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 @dataclass(frozen=True)
 class ObservedDistance(MeanDistance):
-    """z_ij from a symmetric float32 matrix, NaN where nobody observed it, and never on the diagonal."""
+    """z_ij from a symmetric float32 matrix, NaN where it is unobserved, and never on the diagonal."""
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best cut of each node."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,7 +35,9 @@ from distforest.growth.pairs.square_search import square_candidates
 from distforest.growth.pairs.tree_rank import LeafRank, Ranking, SmallTrees
 from distforest.growth.parameters import for_two_sides, limits_among, n_drawn
 from distforest.sources.arrays import is_complete
+from distforest.sources.comparisons import Comparison
 from distforest.sources.point_pairs import DISSIMILAR, SIMILAR, PairColumns, PointPairs, check_pairs, check_points
+from distforest.sources.schema import Schema
 from distforest.sources.sparse_features import SparseFeatures
 from distforest.sources.sparse_pairs import SparsePairs, check_sparse_points
 from distforest.sources.truth import TruthKind
@@ -72,14 +74,25 @@ class OverPairs(NamedTuple):
 
 
 def pair_columns(
-    params: Params, n_features: int, blocks: tuple[tuple[str, int], ...] = (), n_categories: tuple[int, ...] = ()
+    params: Params,
+    n_features: int,
+    blocks: tuple[tuple[str, int], ...] = (),
+    n_categories: tuple[int, ...] = (),
+    comparisons: Sequence[Comparison] = (),
+    schema: Schema | None = None,
 ) -> PairColumns:
     """The columns that a method with these parameters reads of a pair of points; the further arguments as there."""
     if "position" in params:
         family = "difference_mean" if params["position"] else "difference"
     else:
         family = "max_min" if params["region"] == "square" else "difference_mean"
-    return PairColumns(family, n_features, blocks, n_categories)
+    if not comparisons:
+        return PairColumns(family, n_features, blocks, n_categories)
+    schema = schema or Schema.unnamed(n_features)
+    on_features = tuple(one.on(schema) for one in comparisons)
+    compared = {c for one in on_features for c in one.features}
+    sizes = tuple(0 if c in compared else size for c, size in enumerate(n_categories))
+    return PairColumns(family, n_features, blocks, sizes if any(sizes) else (), on_features, schema)
 
 
 def check_n_points(n_points: int) -> None:
@@ -91,7 +104,7 @@ def check_n_points(n_points: int) -> None:
 def drawn_points(data: Data) -> PointPairs | SparsePairs:
     """The points and the columns of a pair, without pairs yet; raises InputError for too few points, or too large ones.
 
-    Whether a point lacks a value is asked of those of positive weight, of which alone trees draw pairs.
+    Only points of positive weight are examined for missing values, as trees draw pairs of these only.
     """
     assert isinstance(data.rows, PairColumns)  # noqa: S101  (checked where the data are made)
     check_n_points(data.n_rows)
@@ -101,7 +114,7 @@ def drawn_points(data: Data) -> PointPairs | SparsePairs:
         return SparsePairs(data.rows, data.matrix, data.matrix, none, none)
     points = PointPairs.of(data.rows, data.array, NO_PAIRS)
     check_points(points.points, points.columns)
-    return replace(points, is_complete=bool(points.is_complete) or is_complete(data.present))
+    return replace(points, is_complete=bool(points.is_complete) or is_complete(data.present))  # see `PointPairs`
 
 
 def growth_of(
@@ -129,7 +142,7 @@ def growth_of(
         if params["max_bins"] is not None:
             left, right = np.ascontiguousarray(sampling.typical(seed).T)
             bins = PairBins.of(points.of_pairs(left, right), int(params["max_bins"]))
-        candidates = square_candidates(points.columns) if square else None
+        candidates = square_candidates(points.columns) if square else points.columns.to_draw
         n_columns = points.shape[1] if candidates is None else len(candidates)
         draw = Axis(n_columns, min(width_of(n_columns), n_columns), candidates)
         search = PairSearch.of_squares(bins, points) if square else PairSearch(bins)

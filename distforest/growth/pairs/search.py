@@ -34,7 +34,7 @@ from distforest.growth.pairs.histograms import (
 from distforest.growth.pairs.square_search import code_points, counted_ends, cut_if_square, took_sides
 from distforest.jit import borrowing, kernel
 from distforest.sources.kernels import WORD
-from distforest.sources.point_pairs import PairReading, PointPairs, read_column
+from distforest.sources.point_pairs import COMPARISON, PairReading, PointPairs, read_column
 from distforest.sources.source import Floats, Int32s, Ints, Projections
 
 if TYPE_CHECKING:
@@ -153,10 +153,17 @@ def share_words(word: int, own: NodePairs, level: PairLevel, words: NDArray[np.u
 
 @borrowing
 def find_observed(column: int, own: NodePairs, level: PairLevel, room: SearchRoom) -> int:
-    """Find the pairs that do not lack a column, without reading a value; returns how many they are.
+    """Find the pairs that do not lack a column, without reading a value of a feature; returns how many they are.
 
     If features have one word, the words are those of the pairs already.
     """
+    n_of_family, begin = level.pairs.columns.n_of_family, level.pairs.columns.begin
+    if column >= n_of_family:
+        n_known = 0
+        for r in range(own.left.shape[0]):
+            room.places[n_known] = r
+            n_known += not np.isnan(level.pairs.others[own.right[r], begin[column - n_of_family]])
+        return n_known
     feature, words, places = column % level.pairs.columns.n_features, room.words, room.places
     bit, n = np.uint64(feature % WORD), np.int64(0)
     if level.observed.one.shape[1] > 1:
@@ -177,7 +184,8 @@ def read_places(column: int, places: Int32s, own: NodePairs, level: PairLevel, v
 @borrowing
 def is_never_missing(column: int, pairs: PairReading) -> bool:
     """Whether no pair can lack a column."""
-    return pairs.is_complete or column >= pairs.columns.n_of_family
+    how, block = pairs.columns, column - pairs.columns.n_of_family
+    return pairs.is_complete or (block >= 0 and how.reduction[block] != COMPARISON)
 
 
 @borrowing

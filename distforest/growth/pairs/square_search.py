@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def square_candidates(columns: PairColumns) -> Int32s:
-    """The columns that stand for the candidates: one for each feature, then the further ones.
+    """The columns that stand for the candidates: one for each feature that is not compared, then the further ones.
 
     Examples
     --------
@@ -45,6 +45,7 @@ def square_candidates(columns: PairColumns) -> Int32s:
     """
     own = np.arange(columns.n_features)
     own[np.flatnonzero(columns.kinds == PAIRED)] += columns.n_features
+    own = np.delete(own, columns.compared)
     return np.append(own, np.arange(columns.n_of_family, columns.n_columns)).astype(np.int32)
 
 

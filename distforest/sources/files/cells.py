@@ -209,10 +209,21 @@ def _codes(column: FeatureColumn, array: pa.Array, cells: CellFormat) -> tuple[F
     """The positions of categories; equal strings are looked up once."""
     if not (is_text(array.type) or is_numeric(array.type)):
         return np.full(len(array), np.nan), Faults(_first(np.asarray(array.is_valid())), 0)
-    each = array if arrow.is_dictionary(array.type) else plain(array).dictionary_encode()
-    words = texts_of(each.dictionary)
+    each, words = _distinct(array)
     known = pc.index_in(words, pa.array(column.categories, pa.string()))
     unseen = pc.and_not(pc.is_null(known), cells.is_missing(words))
     codes = pc.cast(known, pa.float64()).take(each.indices).to_numpy(zero_copy_only=False)
     n_unseen = pc.sum(unseen.take(each.indices)).as_py() or 0
     return np.asarray(codes, np.float64), Faults(-1, int(n_unseen))
+
+
+def categories_in(array: pa.Array, cells: CellFormat) -> set[str]:
+    """The categories that occur in an Arrow column of text or numbers."""
+    words = _distinct(array)[1]
+    return {*pc.filter(words, pc.invert(cells.is_missing(words))).to_pylist()} - {None}
+
+
+def _distinct(array: pa.Array) -> tuple[pa.DictionaryArray, pa.Array]:
+    """A column as numbers of its distinct values, and these as texts."""
+    each = array if arrow.is_dictionary(array.type) else plain(array).dictionary_encode()
+    return each, texts_of(each.dictionary)

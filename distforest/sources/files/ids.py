@@ -142,7 +142,7 @@ def names_at(ids: str) -> list[str]:
 
 
 def refuse_text_as_bytes(address: str, array: object) -> None:
-    """Refuse an array of the names of rows, which `ingest` writes as bytes, in the place of numbers.
+    """Refuse an array of the names of rows, which `ingest` writes as bytes, where numbers are required.
 
     Raises
     ------
@@ -200,7 +200,7 @@ def warning_of_named_pairs(X: object, pairs: object) -> str:
 
 
 def told_of_named_order(addresses: Sequence[str]) -> str:
-    r"""Where rows at two addresses have the same names in another order; else "". Rows are paired by their places.
+    r"""Where rows at two addresses have the same names in another order; else "". Rows are paired by position.
 
     Examples
     --------

@@ -12,6 +12,7 @@ import pyarrow as pa
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.sources.files.bounds import check_unfolded, quoted
+from distforest.sources.files.cells import categories_in
 from distforest.sources.files.formats import TABLES, format_of
 from distforest.sources.files.libsvm import LibsvmTable
 from distforest.sources.files.pair_tables import pairs_of_rows_in, row_of, wanted_rows
@@ -207,6 +208,15 @@ class TableQueries:
                 raise InputError(f"{where}: a finite float32 number was expected, {found}")
             yield narrow
             first += len(narrow)
+
+    def with_unseen(self) -> TableQueries:
+        """The same rows by a schema that also lists categories that the forest has not seen; reads the table once."""
+        places = [place for place, own in enumerate(self.schema.columns) if own.kind == ColumnKind.CATEGORY]
+        found: dict[str, set[str]] = {self.schema.names[place]: set() for place in places}
+        for _, arrays in self.table.blocks([self.positions[place] for place in places], ROWS_KEPT) if places else ():
+            for name, array in zip(found, arrays, strict=True):
+                found[name] |= categories_in(array, self.cells)
+        return replace(self, schema=self.schema.with_categories(found))
 
     def objects(self) -> PlannedArray:
         """The objects, of a table that `open_objects` has opened."""
