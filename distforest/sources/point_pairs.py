@@ -304,8 +304,9 @@ class PointPairs(ReadByEntries):
 
     @cached_property
     def observed(self) -> Present:
-        """Which features each point has; of complete points nothing is written down."""
-        return ALL_PRESENT if self.is_complete else presence(self.points, self.others, self.columns.n_features)
+        """Which features each point of `reading` has; of complete points nothing is written down."""
+        points, others = self.reading.points, self.reading.others
+        return ALL_PRESENT if self.is_complete else presence(points, others, self.columns.n_features)
 
     def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The values at ``(rows[e], columns[e])``, shape (n_entries,)."""
