@@ -38,6 +38,8 @@ from sklearn.metrics import average_precision_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
+from distforest import RFD, Comparison, TreeRank
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -232,6 +234,63 @@ def splink(linkage: Linkage, labelled: bool = True) -> Floats:
     return weight.reindex(pd.MultiIndex.from_arrays(linkage.pairs.T)).to_numpy()
 
 
+def crossed(left: Any, right: Any) -> Floats:
+    """The greater similarity of the given name of one record and the surname of the other."""
+    return np.fmax(
+        *(cpdist(left[a], right[b], scorer=JaroWinkler.similarity, dtype=float) for a, b in ((0, 1), (1, 0)))
+    )
+
+
+def swapped(left: Any, right: Any) -> Floats:
+    """Whether day and month of one record are month and day of the other."""
+    return np.array([one[5:] == f"{other[8:]}-{other[5:7]}" for one, other in zip(left, right, strict=True)], float)
+
+
+def mean_year(left: Any, right: Any) -> Floats:
+    """The mean year of birth."""
+    return np.array([(int(one[:4]) + int(other[:4])) / 2 for one, other in zip(left, right, strict=True)])
+
+
+def frequency(linkage: Linkage, field: str) -> Callable[[Any, Any], Floats]:
+    """How common the rarer one of two names is."""
+    counts = pd.concat([linkage.first[field], linkage.second[field]]).value_counts().to_dict()
+
+    def log_count(left: Any, right: Any) -> Floats:
+        return np.log([min(counts[one], counts[other]) for one, other in zip(left, right, strict=True)])
+
+    return log_count
+
+
+def pair_columns(linkage: Linkage) -> list[Comparison]:
+    """The comparisons that `compared` makes, as distforest takes them."""
+    words = {"given": "jaro_winkler", "surname": "jaro_winkler", "town": "jaro_winkler"}
+    return [
+        *(Comparison(words.get(field, "levenshtein"), field) for field in FIELDS),
+        *(Comparison("equal", field) for field in FIELDS),
+        Comparison(crossed, "given", "surname"),
+        Comparison("date_gap", "date"),
+        Comparison(swapped, "born"),
+        Comparison(mean_year, "born"),
+        *(Comparison(frequency(linkage, field), field) for field in ("given", "surname")),
+    ]
+
+
+def by_pairs(make: Callable[[list[Comparison], int], Any]) -> Callable[[Linkage], Floats]:
+    """Minus the distance by a forest that reads records, for the pairs that are asked about."""
+
+    def scores(linkage: Linkage) -> Floats:
+        records = pd.concat([linkage.first, linkage.second], ignore_index=True)[list(FIELDS)].replace("", None)
+        records["date"] = pd.to_datetime(records.born)
+        rows, known = linkage.pairs + np.array([0, len(linkage.first)]), linkage.known
+        forest = make(pair_columns(linkage), linkage.seed)
+        forest.fit_pairs(records, rows[known], linkage.similar[known])
+        found, asked = np.full(len(rows), -np.inf), rows[~known]
+        found[~known] = -forest.pair_distance(records.iloc[asked[:, 0]], records.iloc[asked[:, 1]])
+        return found
+
+    return scores
+
+
 METHODS: dict[str, Callable[[Linkage], Floats]] = {
     "mean of similarities": mean_similarity,
     "logistic regression": classifier(lambda _seed: logistic(1, 1.0)),
@@ -240,6 +299,8 @@ METHODS: dict[str, Callable[[Linkage], Floats]] = {
     "LightGBM": classifier(lightgbm),
     "random forest": classifier(lambda seed: RandomForestClassifier(200, random_state=seed)),
     "extra trees": classifier(lambda seed: ExtraTreesClassifier(200, random_state=seed)),
+    "RFD": by_pairs(lambda columns, seed: RFD(100, pair_columns=columns, voting="mean", random_state=seed, n_jobs=1)),
+    "TreeRank": by_pairs(lambda columns, seed: TreeRank(10, pair_columns=columns, random_state=seed, n_jobs=1)),
     "Splink": splink,
     "Splink, without labels": lambda linkage: splink(linkage, labelled=False),
     "dedupe": dedupe,
