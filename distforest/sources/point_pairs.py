@@ -304,7 +304,7 @@ class PointPairs(ReadByEntries):
 
     @cached_property
     def observed(self) -> Present:
-        """Which features each point has; of complete points nothing is written down."""
+        """Which features each point of `reading` has; of complete points nothing is written down."""
         points, others = self.reading.points, self.reading.others
         return ALL_PRESENT if self.is_complete else presence(points, others, self.columns.n_features)
 

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from distforest.errors import InputError
 from distforest.sources.arrays import PROJECTED_ROWS
+from distforest.sources.comparisons import RecordComparison
+from distforest.sources.kernels import presence
 from distforest.sources.named_links import check_named_links
 from distforest.sources.point_pairs import (
     DISSIMILAR,
@@ -26,6 +28,7 @@ from distforest.sources.point_pairs import (
     codes_of_links,
     named,
 )
+from distforest.sources.schema import ColumnKind, FeatureColumn, Schema
 from distforest.sources.source import Projections, Source, offsets, project_entries
 from tests.messages import naming
 from tests.reference import naive_trees_of_pairs as ref
@@ -238,3 +241,14 @@ def test_words_that_tell_which_pairs_are_similar_are_links(names: list[str]) -> 
 def test_words_that_do_not_tell_are_refused() -> None:
     with pytest.raises(InputError, match="order"):
         check_named_links(["linked", "unlinked"])
+
+
+def test_what_points_have_follows_the_pairs_that_comparisons_number() -> None:
+    points = np.array([[0.0, 1.0], [np.nan, 1.0], [2.0, np.nan]], np.float32)
+    schema = Schema(tuple(FeatureColumn(name, ColumnKind.NUMBER) for name in "ab"))
+    comparison = RecordComparison("absolute_difference", (0,))
+    columns = PairColumns("difference_mean", 2, comparisons=(comparison,), schema=schema)
+    left, right = np.array([0, 1, 0, 2], np.int32), np.array([1, 2, 2, 1], np.int32)
+    pairs = PointPairs(columns, points, points, left, right)
+    observed = pairs.observed.other[pairs.reading.right]
+    np.testing.assert_array_equal(observed, presence(points, points).other[right])
