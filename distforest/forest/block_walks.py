@@ -108,7 +108,7 @@ def walk_block(
 
 
 class SparseSteps(NamedTuple):
-    """Trees for rows of sparse features, of which only the columns that some node reads are written out.
+    """Trees for rows of sparse features, with only the columns that some node reads written out.
 
     Attributes
     ----------

@@ -44,7 +44,7 @@ class CategorySets(NamedTuple):
 
 @no_refcount
 def side_of_category(node: int, value: float, sets: CategorySets) -> int:
-    """The side of a category at a node that cuts categories; an unlisted value goes with all others."""
+    """Return the side of a category at a node that cuts categories; an unlisted value goes with all others."""
     first, last = sets.start[node], sets.start[node + 1]
     while first < last:  # a binary search
         middle = (first + last) >> 1

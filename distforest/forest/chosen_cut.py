@@ -62,7 +62,7 @@ class ChosenCut:
 
     @property
     def entry(self) -> dict[str, object]:
-        """Return the choice as an entry of a forest's provenance."""
+        """The choice as an entry of a forest's provenance."""
         return {CHOSEN_CUT: {"cut": self.cut, "errors": self.errors}}
 
     @classmethod

@@ -152,7 +152,7 @@ def mass_of(of_tree: TreeRows, node: int) -> float:
 def add_links(
     of_tree: TreeRows, kept: KeptLinks, absent: float, nodes: Ints, place: Int32s, least: int, sums: Floats
 ) -> None:
-    """sums[a, b] += w_i w_j (z_ij - absent) over the links from nodes[a] to the node at b, as ``place`` says.
+    """sums[a, b] += w_i w_j (z_ij - absent) over the links from nodes[a] to the node at b, by ``place``.
 
     Only nodes count whose number is at least ``least`` above that of nodes[a]: the other ones are the lower of the two.
     """

@@ -62,7 +62,7 @@ class TreeSpan:
 
     @property
     def entry(self) -> dict[str, int]:
-        """Return the span as an entry of the provenance."""
+        """The span as an entry of the provenance."""
         return {"seed": self.seed, "first": self.first, "last": self.last}
 
 

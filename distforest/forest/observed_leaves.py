@@ -1,4 +1,4 @@
-"""Leaf tables of training distances of which some are unobserved: means over observed pairs, and their substitutes.
+"""Leaf tables of training distances with unobserved ones: means over observed pairs, and their substitutes.
 
 The distance of two leaves is the mean of z_ij over the observed pairs of i in the one and j in the other. If no pair
 was observed, the node with the higher number, which is at least as deep, is replaced by its parent, and so on, until
@@ -255,7 +255,7 @@ class ObservedMembers(Members):
 
 @dataclass(frozen=True)
 class ObservedLeafDistances(LeafDistances):
-    """`LeafDistances` of which some are those of ancestors; ``unobserved`` as in `ObservedMembers`."""
+    """`LeafDistances`, some of them those of ancestors; ``unobserved`` as in `ObservedMembers`."""
 
     unobserved: Ints | None = None
 

@@ -313,7 +313,7 @@ class OnDask:
         """Return the answers of ``function`` to ``tasks``, in their order; see `Cluster.each`.
 
         The scheduler gets all tasks at once, and assigns a worker as many as it has threads (``worker-saturation``). So
-        the scheduler knows the waiting tasks, which autoscalers ask for, and runs the tasks of all jobs by priority.
+        the scheduler knows the waiting tasks, which autoscalers request, and runs the tasks of all jobs by priority.
         """
         clock, answers = Clock(work, tasks), dict[int, R]()
         for number, answer in self._run(function, tasks, work, len(tasks)):

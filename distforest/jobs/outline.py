@@ -158,7 +158,7 @@ def outline(question: Question, limit: Limit | None = None) -> Outline:
     With the ``limit`` of a worker, a forest that would not fit is refused before it is opened.
     """
     for name, answers in unused(question.answer, vars(question)).items():
-        expected = f"`{name}` goes with the answer {answers}"
+        expected = f"`{name}` needs the answer {answers}"
         raise InputError(f"{expected}, found it with {question.answer!r}; omit it, or choose that answer")
     manifest = read_manifest(question.forest)
     digest, forest_bytes = str(manifest["digest"]), opened_bytes(manifest)

@@ -389,7 +389,7 @@ def projected_bytes(size: Size, batch: int, threads: int) -> int:
     slab = 8 * min(SLAB_CELLS, 2 * size.width * batch * size.n_rows) + 8 * size.width * size.n_rows
     search = size.n_rows * (size.width * 28 if size.dense or size.link_bytes else 24) + size.link_bytes
     packed = 4 * min(PACKED_CELLS, batch * size.n_rows**2 // 2) * 3 // 2 if size.dense else 0
-    packed += size.link_bytes * batch * 3 // 2  # two levels, of which the second one seldom has half
+    packed += size.link_bytes * batch * 3 // 2  # two levels; the second one seldom has half
     task = max(slab + search + packed + batch * size.tree_bytes, 4 * (MERGE_BYTES + SEALED_CHUNK_BYTES))
     return IMPORTED_BYTES + size.matrix_bytes + size.held_bytes + max(threads * task, size.begun_bytes)
 

@@ -2,7 +2,7 @@
 
 ::
 
-    stage -> grow, grow, ... -> shard, shard, ... -> judge, judge, ... -> scores -> fit of the best cell
+    stage -> grow, grow, ... -> shard, shard, ... -> score, score, ... -> scores -> fit of the best cell
 
 Cells that differ only in when trees stop share the trees of the loosest cell. Shards are in the place of a fit with the
 same parameters, so the best cell's fit finds its trees there, if they are not shared. Scores are committed like shards,

@@ -313,5 +313,7 @@ def remarks(found: Findings) -> list[str]:
         notes.append(f"scratch folder and job root are in one file system on {host} and share its space")
     for patient in found.patients:
         if patient.checkup and (address := patient.checkup.open_address):
-            notes.append(f"{patient.name}: {address} is open to other hosts without TLS: whoever connects can run code")
+            notes.append(
+                f"{patient.name}: {address} is open to other hosts without TLS: anyone who connects can run code"
+            )
     return notes

@@ -24,7 +24,7 @@ ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
 WORKING = frozenset({"RUNNING", "MERGING"})
 
 COMMITS = ("trees", "scored")
-"""Events of which a job has one for each task."""
+"""Kinds of events that a job has once per task."""
 
 LOUD = frozenset({"lost", "memory", "quarantine", "warning", "failed", "interrupted"})
 """Events that a page emphasizes."""
