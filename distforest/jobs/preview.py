@@ -292,7 +292,7 @@ def with_metadata(one: JobInput) -> JobInput:
     if not _is_there(address) and (group := _group_of(address)):
         names = [name for name in Folder(group).folders() if any(_is_there(f"{group}/{name}/{held}") for held in ZARR)]
         inside = ", ".join(names) or "no array"
-        raise InputError(f"{address}: a Zarr array was expected, found none; {group} contains {inside}")
+        raise InputError(f"{address}: a Zarr array was expected, found none; {group} holds {inside}")
     array = open_matrix(address) if one.may_be_sparse else open_array(address)
     shape = tuple(map(int, array.shape))
     if not (role == Role.OBJECTS or (role == Role.MATRIX and reading.keep)):

@@ -4,9 +4,9 @@
 
     stage -> grow, grow, ... -> shard, shard, ... -> score, score, ... -> scores -> fit of the best cell
 
-Cells that differ only in when trees stop share the trees of the loosest cell. Shards are in the place of a fit with the
-same parameters, so the best cell's fit finds its trees there, if they are not shared. Scores are committed like shards,
-so running an interrupted job again completes it.
+Cells that differ only in when trees stop share the trees of the loosest cell. Shards are where a fit with the same
+parameters has them, so the best cell's fit finds its trees there, unless they are shared. Scores are committed like
+shards, so running an interrupted job again completes it.
 """
 
 from __future__ import annotations

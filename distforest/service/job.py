@@ -103,7 +103,7 @@ def in_bounds(message: str) -> str:
     >>> in_bounds("give workers more memory (`run.memory_limit`)")
     'give workers more memory (`dask worker --memory-limit`)'
     >>> in_bounds("no such column"), len(in_bounds("x" * 10**6)), len(in_bounds(chr(0xDCFF)))
-    ('no such column', 20037, 6)
+    ('no such column', 20039, 6)
     """
     message = message.replace("run.memory_limit", "dask worker --memory-limit")
     more = len(message) - MOST_WORDS
