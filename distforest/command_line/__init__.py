@@ -1,1 +1,1 @@
-"""The command line."""
+"""The commands ``distforest`` and ``dask distforest``."""

@@ -1,26 +1,26 @@
 # ruff: noqa: PLC0415
 """The command line: ``distforest``, and ``dask distforest``.
 
-Data go to stdout, progress to stderr. ``--json`` prints one JSON object to stdout, also after an error.
+Commands write data to stdout and progress to stderr. ``--json`` prints one JSON object to stdout, even after an error.
 
 ====  ==========================================================================================
 code  meaning
 ====  ==========================================================================================
 0     success
-1     a job failed, or `doctor` has found something to mend
-2     wrong usage, or a spec or an input that cannot be used
+1     a job failed, or `doctor` has found a problem
+2     the usage is wrong, or a spec or an input cannot be used
 3     no scheduler answers
 4     there is no such job
-5     the job that was waited for is cancelled
+5     the awaited job was cancelled
 6     interrupted; the same command resumes, and ``resume`` resumes a job of a service
-7     no forest, or a damaged one
+7     the forest is missing or damaged
 8     a job was submitted under the id of a job that exists
-124   the job that was waited for has not ended in time
+124   the awaited job has not ended in time
 130   ended by Ctrl-C; a job of a service continues
 ====  ==========================================================================================
 
-In the modules of commands, everything but click is imported inside the commands, so that ``--help`` takes no longer
-than Python and click.
+The modules of commands import everything but click inside the commands, so that ``--help`` takes no longer than Python
+and click.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ STRICT = click.option("--strict", is_flag=True, help="Refuse arrays with chunks 
 MAX_BYTES = click.option(
     "--max-bytes",
     metavar="SIZE",
-    help="Refuse larger arrays, by the size in their metadata.  [default: 1 GiB, or 1,000 times the stored size]",
+    help="Refuse arrays whose metadata give a larger size.  [default: 1 GiB, or 1,000 times the stored size]",
 )
 SCHEDULER = click.option(
     "--scheduler", metavar="ADDRESS", help="Run on this Dask scheduler instead of an embedded cluster."
@@ -156,19 +156,19 @@ def _cluster(run: Run) -> Iterator[OnDask]:
 def main() -> None:
     """Forests that learn a similarity or a distance, trained on Dask.
 
-    New here? `distforest quickstart` shows all of it on real data. With a table of your own: ingest, fit, score,
-    evaluate, report, in this order.
+    New here? `distforest quickstart` shows every step on real data. With a table of your own, run ingest, fit, score,
+    evaluate and report, in this order.
 
     An address is a path from the current directory, or a URL such as s3://bucket/data.zarr/X.
     """
     end_sooner()
-    sys.path.append(os.getcwd())  # a module with a similarity function may be there; workers get the same path
+    sys.path.append(os.getcwd())  # may contain a module with a similarity function; workers get the same path
 
 
 @main.result_callback()
 @click.pass_context
 def print_answer(ctx: click.Context, report: Report | None) -> None:
-    """Print the report that a command returns; a command that prints its own returns None."""
+    """Print the report that a command returns; a command that prints its report itself returns None."""
     if report is not None:
         print_report(ctx, report)
 
@@ -186,7 +186,7 @@ main.add_section((*service.COMMANDS, *doctor.COMMANDS), "Jobs of a service")
 @click.option(
     "--trees",
     type=click.IntRange(1),
-    help="Number of trees. A forest of the same job with fewer trees, at the output, gets those that it lacks.",
+    help="Number of trees. A forest of the same job at the output with fewer trees gets only those that it lacks.",
 )
 @json_option
 @click.pass_context
@@ -204,7 +204,7 @@ def fit(ctx: click.Context, /, spec: str, trees: int | None, sets: tuple[str, ..
       [input]
       features = "table.zarr/X"
       distances = { kind = "labels", values = "table.zarr/y" }
-    """  # noqa: D301  (click takes this mark as it is)
+    """  # noqa: D301  (click needs a literal backspace escape)
     from distforest.command_line import reports
     from distforest.command_line.spec_files import read_fit
     from distforest.jobs.preview import check_and_stage
@@ -265,22 +265,22 @@ def tune(
 
 
 def _changes(sets: tuple[str, ...], run: dict[str, object]) -> dict[str, object]:
-    """The keys of a spec that the options of a command replace."""
+    """Return the keys of a spec that the options of a command override."""
     from distforest.command_line.spec_files import settings
 
     elsewhere = [name for name in ("workers", "threads_per_worker", "memory_limit") if run["scheduler"] and run[name]]
     if elsewhere:
-        raise click.UsageError(f"`{elsewhere[0]}` is for the embedded cluster; leave it out, or --scheduler")
+        raise click.UsageError(f"`{elsewhere[0]}` is for the embedded cluster; omit it or --scheduler")
     return {**settings(sets), **{f"run.{name}": value for name, value in run.items() if value not in (None, False)}}
 
 
 def _placed(job: GrowingJob) -> GrowingJob:
-    """The job with addresses for where it runs.
+    """Return the job with absolute addresses if it runs on a Dask cluster.
 
     Raises
     ------
     UsageError
-        The job places its tasks on workers of a Dask cluster, but names no scheduler.
+        The job restricts its tasks to some workers of a Dask cluster, but names no scheduler.
     MemoryLimitError
         The workers are too small.
     """
@@ -297,7 +297,10 @@ def _placed(job: GrowingJob) -> GrowingJob:
 
 @contextmanager
 def _resumable(job: Spec, command: str) -> Iterator[tuple[Claim, Folder]]:
-    """Own the output of a job for a block, with the job's folder; an interruption says whether trees are kept."""
+    """Claim the output of a job for a block, and yield the claim and the job's folder.
+
+    An interruption raises InterruptedJobError, which states whether finished trees are kept.
+    """
     from distforest.command_line.console import interruptible
     from distforest.jobs.train import kept
     from distforest.stores.claims import Claim
@@ -320,9 +323,9 @@ def _resumable(job: Spec, command: str) -> Iterator[tuple[Claim, Folder]]:
 def _staged(
     job: Spec, claim: Claim, stage: Callable[[int | None, Mapping[str, HostWorkers] | None], StagedOf]
 ) -> Iterator[tuple[StagedOf, OnDask, Options]]:
-    """The inputs of a job, staged for the memory and hosts of its workers; its cluster, and how it runs there.
+    """Yield the inputs of a job, staged for the memory and hosts of its workers, with its cluster and options.
 
-    Bad input is refused before an embedded cluster starts; a cluster that runs is asked first.
+    Bad input is refused before an embedded cluster starts; a running cluster is asked for its memory and hosts first.
     """
     from distforest.jobs.progress import shown_progress
     from distforest.jobs.train import Options
@@ -346,8 +349,8 @@ def _staged(
 @click.option(
     "--answer", type=click.Choice(list(ANSWERS)), default="distance", show_default=True, help="What to compute."
 )
-@click.option("--reference", metavar="ADDRESS", help="Rows to which QUERIES are compared.  [default: training rows]")
-@click.option("--pairs", metavar="ADDRESS", help="Rows of the pairs, two columns of numbers or of names by --id.")
+@click.option("--reference", metavar="ADDRESS", help="Rows with which QUERIES are compared.  [default: training rows]")
+@click.option("--pairs", metavar="ADDRESS", help="Pairs of rows: two columns of row numbers, or of names by --id.")
 @click.option(
     "--n-neighbors",
     type=click.IntRange(1),
@@ -359,12 +362,12 @@ def _staged(
 @click.option(
     "--training-ids",
     metavar="ADDRESS",
-    help="Training rows with names by ingest --id; neighbours in a table have these, not row numbers.",
+    help="Training rows with names by ingest --id; a table of neighbours then has these names, not row numbers.",
 )
 @click.option(
     "--similarity",
     metavar="NAME",
-    help="Function of the similarities, module:function or an entry point; QUERIES are objects.",
+    help="Similarity function, as module:function or an entry point; QUERIES are objects.",
 )
 @click.option("--training", metavar="ADDRESS", help="Training objects, with --similarity.  [default: 0, 1, 2, ...]")
 @click.option("--ledger", metavar="PATH", help="File that keeps the evaluated similarities, with --similarity.")
@@ -372,13 +375,13 @@ def _staged(
 @click.option(
     "--distances",
     metavar="ADDRESS",
-    help="What the training rows were taught, as in the fit's spec: an address, or { kind = ... }; with --sides.",
+    help="Ground truth of the training rows, as in the fit's spec: an address, or { kind = ... }; with --sides.",
 )
-@click.option("--id", metavar="COLUMN", help="Column of a file that names its rows, kept beside the answers.")
-@click.option("--object", metavar="COLUMN", help="Column of a file that holds the objects, with --similarity.")
-@click.option("--keep", multiple=True, metavar="NAMES", help="Columns of a file that stand beside the answers.")
+@click.option("--id", metavar="COLUMN", help="Column of a file that names its rows; it is written beside the answers.")
+@click.option("--object", metavar="COLUMN", help="Column of a file that contains the objects, with --similarity.")
+@click.option("--keep", multiple=True, metavar="NAMES", help="Columns of a file to write beside the answers.")
 @click.option(
-    "--drop", multiple=True, metavar="NAMES", help="Columns that are no features, if the forest has no names."
+    "--drop", multiple=True, metavar="NAMES", help="Columns that are not features, if the forest has no feature names."
 )
 @HEADED
 @text_options
@@ -388,7 +391,7 @@ def _staged(
 @click.option(
     "--threads-here",
     type=click.IntRange(1),
-    help="Run in so many threads of this process, without a cluster.  [default: all cores, for files and small arrays]",
+    help="Number of threads of this process; no cluster.  [default: all cores, for files and small arrays]",
 )
 @SCHEDULER
 @STRICT
@@ -399,9 +402,9 @@ def _staged(
 def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwrite: bool, **options: Any) -> None:
     """Compute answers of a sealed FOREST for the rows of QUERIES.
 
-    QUERIES is a Zarr array, or a csv, Parquet, Arrow or libsvm file, or a folder of them; columns are found by name.
-    OUTPUT is a new Zarr group or, by its suffix, a csv, Parquet or Arrow file, written in parallel and in bounded
-    memory. If OUTPUT is out.zarr, zarr.open_array("out.zarr/distance") opens the distances.
+    QUERIES is a Zarr array, or a csv, Parquet, Arrow or libsvm file, or a folder of such files, whose columns are found
+    by name. OUTPUT is a new Zarr group or, by its suffix, a csv, Parquet or Arrow file. It is written in parallel and
+    in bounded memory. If OUTPUT is out.zarr, zarr.open_array("out.zarr/distance") opens the distances.
     """
     from distforest.command_line import reports
     from distforest.command_line.console import interruptible
@@ -427,7 +430,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     file = _file_options(queries, options)
     here, run = options.pop("threads_here"), Run(workers=options.pop("workers"), scheduler=options.pop("scheduler"))
     if (here is not None) + (run.workers is not None) + (run.scheduler is not None) > 1:
-        raise click.UsageError("give one of --workers, --threads-here and --scheduler")
+        raise click.UsageError("give only one of --workers, --threads-here and --scheduler")
     similarity, training, ledger = (options.pop(name) for name in ("similarity", "training", "ledger"))
     if run.scheduler:
         forest, queries, output = map(from_the_root, (forest, queries, output))
@@ -438,7 +441,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     options["distances"] = distances_of_option(options["distances"], from_the_root if run.scheduler else str)
     file = file and replace(file, max_bytes=options["max_bytes"])
     if similarity is None and (training or ledger):
-        raise click.UsageError("--training and --ledger go with --similarity")
+        raise click.UsageError("--training and --ledger need --similarity")
     callback = callback_for(forest, similarity, ledger) if similarity else None
     question = Question(forest, queries, callback=callback, training=training, **options)
     outputs.check_apart(output, question.addresses())
@@ -466,7 +469,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
 
 
 def _file_options(queries: str, options: dict[str, Any]) -> QueryOptions | None:
-    """Take the options of files from those of a command; None if the queries are no file, which then has none."""
+    """Remove the options of files from those of a command, and return them; None if the queries are not a file."""
     from distforest.sources.files.formats import is_file_of_rows
     from distforest.sources.files.queries import QueryOptions
     from distforest.sources.files.text_options import TextOptions
@@ -477,7 +480,7 @@ def _file_options(queries: str, options: dict[str, Any]) -> QueryOptions | None:
         return QueryOptions(**own, text=TextOptions(**text))
     given = next((name for name, value in {**own, **text}.items() if value not in (None, ())), None)
     if given:
-        raise InputError(f"`{given}` is for a file, found it with the address {queries}; leave it out")
+        raise InputError(f"`{given}` is for a file, but {queries} is an address; omit it")
     return None
 
 
@@ -486,15 +489,15 @@ def _file_options(queries: str, options: dict[str, Any]) -> QueryOptions | None:
 
 @main.command()
 @click.argument("spec", metavar="SPEC")
-@click.option("--strict", is_flag=True, help="Refuse inputs that are absent here, or have chunks that are not stored.")
+@click.option("--strict", is_flag=True, help="Refuse inputs that are missing here, or have chunks that are not stored.")
 @json_option
 @click.pass_context
 def validate(ctx: click.Context, spec: str, strict: bool) -> None:
     """Check the TOML file SPEC and report all its faults at once.
 
-    If the inputs of a fit are present here, their metadata are read, and their shapes, the memory that a worker needs
-    and the room that staged files take are reported. Inputs of at most 256 MiB are read as a fit reads them, and what
-    checks find in them is reported, too.
+    If the inputs of a fit are present here, the command reads their metadata and reports their shapes, the memory that
+    a worker needs and the space that staged files take. It reads inputs of at most 256 MiB as a fit does, and reports
+    what the checks find in them.
     """
     from distforest.command_line.reports import Report
     from distforest.command_line.spec_files import read_spec
@@ -523,7 +526,7 @@ def validate(ctx: click.Context, spec: str, strict: bool) -> None:
 
 
 def _previewed(job: AnySpec) -> Report:
-    """Report what a job will read and need; raises JobError if memory or scratch is too small."""
+    """Report what a job will read and need; raise JobError if memory or scratch is too small."""
     from distforest.command_line import reports
     from distforest.jobs.outline import outline
     from distforest.jobs.plan import check_memory
@@ -546,28 +549,28 @@ def _previewed(job: AnySpec) -> Report:
 @click.option(
     "--columns", multiple=True, metavar="NAMES", help="Features, separated by commas.  [default: all other columns]"
 )
-@click.option("--drop", multiple=True, metavar="NAMES", help="Columns that are left out, separated by commas.")
+@click.option("--drop", multiple=True, metavar="NAMES", help="Columns to leave out, separated by commas.")
 @click.option(
-    "--categorical", multiple=True, metavar="NAMES", help="Features that are categories, even if they are numbers."
+    "--categorical", multiple=True, metavar="NAMES", help="Features to read as categories, even if they are numbers."
 )
-@click.option("--label", metavar="COLUMN", help="Column that holds the labels.")
-@click.option("--target", metavar="COLUMN", help="Column that holds the numbers to predict.")
-@click.option("--weight", metavar="COLUMN", help="Column that holds the weights of the rows.")
-@click.option("--id", metavar="COLUMN", help="Column that names the rows, the array ids.")
+@click.option("--label", metavar="COLUMN", help="Column with the labels.")
+@click.option("--target", metavar="COLUMN", help="Column with the numbers to predict.")
+@click.option("--weight", metavar="COLUMN", help="Column with the weights of the rows.")
+@click.option("--id", metavar="COLUMN", help="Column that names the rows; becomes the array ids.")
 @click.option(
-    "--pairs", multiple=True, metavar="NAMES", help="Two columns that say of which rows a pair is, the array pairs."
+    "--pairs", multiple=True, metavar="NAMES", help="Two columns with the rows of each pair; become the array pairs."
 )
 @click.option(
     "--rows",
     metavar="ADDRESS",
-    help="Rows of which --pairs are, by their names if they have any.  [default: numbers from 0]",
+    help="Rows to which --pairs refer, by name if they have names.  [default: numbers from 0]",
 )
 @click.option(
     "--value",
     metavar="COLUMN",
-    help="Measured distance or similarity of each of --pairs: they become a sparse matrix of --rows.",
+    help="Measured distance or similarity of each of --pairs; becomes a sparse matrix over --rows.",
 )
-@click.option("--object", metavar="COLUMN", help="Texts of which a function tells the similarity, the array objects.")
+@click.option("--object", metavar="COLUMN", help="Texts for a similarity function; become the array objects.")
 @click.option("--schema", metavar="FILE", help="Features and their kinds, as --dry-run prints them.")
 @HEADED
 @text_options
@@ -580,18 +583,18 @@ def _previewed(job: AnySpec) -> Report:
 @click.option(
     "--max-bytes",
     metavar="SIZE",
-    help="Largest size to which SOURCE may unfold, such as 8GiB.  [default: 1GiB, or 200 times the file's size]",
+    help="Largest decompressed size of SOURCE, such as 8GiB.  [default: 1GiB, or 200 times the file's size]",
 )
 @click.option("--overwrite", is_flag=True, help="Replace an existing Zarr group at GROUP.zarr.")
 @click.option("--dry-run", is_flag=True, help="Write nothing, and print the features and their kinds, for --schema.")
 @json_option
 @click.pass_context
 def ingest(ctx: click.Context, /, source: str, group: str, max_bytes: str | None, **options: Any) -> None:
-    """Convert the file SOURCE to the Zarr group GROUP.zarr, and say what its columns hold.
+    """Convert the file SOURCE to the Zarr group GROUP.zarr, and report what its columns contain.
 
-    SOURCE is a .npy, .npz, csv, Parquet, Arrow (Feather) or libsvm file, or a folder of Parquet or Arrow files. Words
-    become categories, dates are counted, and a missing value is NaN. An .npz file of scipy.sparse.save_npz becomes a
-    sparse matrix, whose address is GROUP.zarr itself.
+    SOURCE is a .npy, .npz, csv, Parquet, Arrow (Feather) or libsvm file, or a folder of Parquet or Arrow files. Text
+    becomes categories, dates become numbers, and a missing value becomes NaN. An .npz file of scipy.sparse.save_npz
+    becomes a sparse matrix, whose address is GROUP.zarr itself.
     """
     from distforest.command_line import reports
     from distforest.command_line.spec_files import bytes_of_option
@@ -623,8 +626,8 @@ def ingest(ctx: click.Context, /, source: str, group: str, max_bytes: str | None
 def quickstart(ctx: click.Context, folder: str, workers: int | None, seed: int) -> None:
     """Train and score two forests on real data, in the folder DIR.
 
-    It ingests data that ship with the package, and trains, seals, reopens and scores the forests. DIR is ./quickstart
-    by default.
+    The command ingests data that ship with the package, and trains, seals, reopens and scores the forests. DIR is
+    ./quickstart by default.
     """
     from distforest.command_line.quickstart import run_quickstart, show
 

@@ -1,4 +1,4 @@
-"""The parts that commands share: ``--json``, the printing of a report, errors with their exit codes, and pictures.
+"""Parts that commands share: ``--json``, the printing of reports, errors with their exit codes, and pictures.
 
 Data go to stdout, everything else to stderr; with ``--json`` an error is also an object on stdout.
 """
@@ -43,17 +43,17 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., object] | click.Command)
 
 JSON = "distforest.json"
-"""The key under which the context of a command keeps whether ``--json`` was given."""
+"""Key of a command's context: whether ``--json`` was given."""
 
 STOPPING = "stopping; a second signal, such as Ctrl-C, ends the command at once"
-"""What a command says that a signal ends."""
+"""Message of a command that a signal stops."""
 
 ARGUMENT = re.compile(
     r"`(?P<marked>[\w.]+)(?:=(?P<given>[^`]+))?`"
     r"|^(?P<first>\w+)(?=:| must be )"
     r"|(?<![\w/.])(?P<called>[a-z_.]+)=(?P<word>True|False|None)(?![\w/])"
 )
-"""An argument in a message: in backquotes, at the beginning of the message, or set to a word of Python's."""
+"""Pattern of an argument in a message: in backquotes, at the beginning, or set to True, False or None."""
 
 CODES = (
     (ExistsError, 8),
@@ -66,27 +66,27 @@ CODES = (
     (WaitTimeoutError, 124),
     (KeyboardInterrupt, 130),
 )
-"""The exit code of each kind of error; for all others it is 1."""
+"""Exit codes by kind of error; all other errors have 1."""
 
 STATE_CODES = {"CANCELLED": 5, "INTERRUPTED": 6}
-"""The exit code for a job that ended in this state without a result; for all other states it is 1."""
+"""Exit codes of jobs that ended without a result, by state; all other states have 1."""
 
 MEND_CODE = 1
-"""What `doctor` ends with if something is to be mended."""
+"""Exit code of `doctor` if it has found a problem."""
 
 WORDS = {"True": "true", "False": "false", "None": "'none'"}
-"""Python's words as a spec writes them."""
+"""Python's constants as a spec writes them."""
 
 
 class CommandGroup(click.Group):
-    """A group of commands that reports known errors as a line on stderr and an exit code.
+    """A group of commands that reports a known error as a line on stderr and an exit code.
 
     Its help lists the commands in sections.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._sections: dict[str, str] = {}  # of each command
+        self._sections: dict[str, str] = {}  # by command
 
     def add_section(self, commands: Iterable[click.Command], section: str = "Commands") -> None:
         """Add commands, each with ``--json``, to a section of the help."""
@@ -108,7 +108,7 @@ class CommandGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command; a known error ends it with its message and exit code."""
-        as_json = "--json" in ctx.args  # of the command, which cannot have read it if it is called wrongly
+        as_json = "--json" in ctx.args  # the command has not read it if its usage is wrong
         try:
             with _plain_warnings(ctx):
                 return super().invoke(ctx)
@@ -121,7 +121,7 @@ class CommandGroup(click.Group):
         except MemoryError as error:
             fail(ctx, MemoryLimitError(f"there is not enough memory here: {error or 'none is left'}"))
         except OSError as error:
-            if error.errno == errno.EPIPE:  # nobody reads stdout any more: click ends quietly
+            if error.errno == errno.EPIPE:  # the reader of stdout is gone: click exits quietly
                 raise
             message = full_disk(error)
             fail(ctx, JobError(message) if message else error)
@@ -145,13 +145,13 @@ def fail(ctx: click.Context, error: BaseException, **more: object) -> NoReturn:
 
 
 def exit_code(error: BaseException) -> int:
-    """The exit code for an error."""
+    """Return the exit code for an error."""
     code = next((code for kind, code in CODES if isinstance(error, kind)), 1)
     return STATE_CODES.get(error.job["state"], code) if type(error) is NotDoneError else code
 
 
 def _print_error(kind: str, faults: list[str], code: int, beside: Mapping[str, object]) -> None:
-    """Print an error as JSON, and what is known ``beside`` it; a job's own words of its error stand in its place."""
+    """Print an error as JSON, with the entries ``beside``; if these have an ``error``, it replaces this one."""
     described = {"kind": kind, "message": "\n".join(faults), "faults": faults}
     click.echo(json.dumps({**beside, "error": beside.get("error") or described, "exit_code": code}))
 
@@ -183,7 +183,7 @@ def as_typed(text: str, command: click.Command) -> str:
 
 
 def _command_of(ctx: click.Context) -> click.Command:
-    """The command that runs: in the context of a group, its subcommand."""
+    """Return the running command; in the context of a group, its subcommand."""
     command = ctx.command
     return command.commands.get(ctx.invoked_subcommand or "", command) if isinstance(command, click.Group) else command
 
@@ -201,7 +201,7 @@ def _plain_warnings(ctx: click.Context) -> Iterator[None]:
 
 
 def printable(text: str) -> str:
-    """Replace control characters: a name in somebody else's forest must not control the terminal."""
+    """Replace control characters, as a name in a downloaded forest must not control the terminal."""
     return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
@@ -216,7 +216,7 @@ def print_report(ctx: click.Context, report: Report) -> None:
 
 
 def check_plot(path: str) -> None:
-    """Refuse a path where no picture can be written, or any without matplotlib; raises InputError."""
+    """Refuse a path where no picture can be written, or any path without matplotlib; raise InputError."""
     folder, name = os.path.split(path)
     if not os.path.isdir(folder or ".") or not os.path.splitext(name)[1]:
         raise InputError(f"--plot {path}: a name such as picture.png, in an existing folder, was expected")
@@ -227,7 +227,7 @@ def check_plot(path: str) -> None:
 
 
 def save_figure(figure: Any, path: str) -> None:
-    """Write a picture; raises InputError for a suffix that is not known."""
+    """Write a picture; raise InputError for an unknown suffix."""
     try:
         figure.savefig(path, dpi=130)
     except ValueError as error:
@@ -269,7 +269,7 @@ FORM_OPTIONS = (
         help="Number of lines above the table in a csv file, such as a title.  [default: 0]",
     ),
 )
-"""How the rows of a table of text are parted into cells."""
+"""Options for splitting the rows of a text table into cells."""
 
 CELL_OPTIONS = (
     click.option("--decimal", metavar="CHAR", help="Decimal point of a csv file.  [default: .]"),
@@ -277,23 +277,23 @@ CELL_OPTIONS = (
         "--date-format",
         multiple=True,
         metavar="COLUMN=FORMAT",
-        help="Form of the dates of a column, such as seen=%d/%m/%Y; may be repeated.  [default: ISO 8601]",
+        help="Format of the dates of a column, such as seen=%d/%m/%Y; may be repeated.  [default: ISO 8601]",
     ),
     click.option(
         "--missing",
         multiple=True,
         metavar="WORD",
-        help="Word of a csv file for a missing value; may be repeated.  [default: NA, NULL, nan, and others of Arrow]",
+        help="Text of a missing value in a csv file; may be repeated.  [default: NA, NULL, nan, and others of Arrow]",
     ),
 )
-"""How numbers, dates and missing values are written in a table of text."""
+"""Options for numbers, dates and missing values in a text table."""
 
 
 def form_options(command: F) -> F:
-    """Add the options of rows of text to a command."""
+    """Add the options for rows of text to a command."""
     return functools.reduce(lambda own, option: option(own), reversed(FORM_OPTIONS), command)
 
 
 def text_options(command: F) -> F:
-    """Add the options of tables of text to a command."""
+    """Add the options for text tables to a command."""
     return form_options(functools.reduce(lambda own, option: option(own), reversed(CELL_OPTIONS), command))

@@ -1,4 +1,4 @@
-"""What stops a running command from outside: Ctrl-C and other signals."""
+"""Signals that stop a running command, such as Ctrl-C."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from types import FrameType
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""The signals that stop a command: Ctrl-C, the end set by a batch system or a shutdown, a closed terminal."""
+"""Signals that stop a command: Ctrl-C, termination by a batch system or a shutdown, a closed terminal."""
 
 
 @contextmanager
 def interruptible(message: str) -> Iterator[None]:
-    """Handle `STOP_SIGNALS` in the block: the first prints ``message`` and raises KeyboardInterrupt.
+    """Handle `STOP_SIGNALS` in the block: the first signal prints ``message`` and raises KeyboardInterrupt.
 
-    A second signal ends the process. Outside the main thread nothing changes, as only that thread may set handlers. A
-    closed terminal is still ignored if it was ignored before, as under nohup.
+    A second signal ends the process. Outside the main thread nothing changes, as only the main thread may set handlers.
+    A hangup that was ignored before, as under nohup, is still ignored.
     """
 
     def first(_number: int, _frame: FrameType | None) -> None:

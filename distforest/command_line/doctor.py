@@ -1,7 +1,7 @@
 # ruff: noqa: PLC0415
-"""The command `doctor`: what is to be mended on this machine, in a scheduler and its workers.
+"""The command `doctor`, which finds problems of this machine, a scheduler and its workers.
 
-Registered by `distforest.command_line.cli`; its imports stand inside it for the same reason.
+`distforest.command_line.cli` registers it; as there, imports are inside the command.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 )
 @click.pass_context
 def doctor(ctx: click.Context, /, where: Whereabouts) -> None:
-    """Examine this machine and, if one is named, a scheduler and its workers; say what is to be mended.
+    """Examine this machine and, if one is named, a scheduler and its workers, and report problems.
 
-    Looks at versions, threads, compiled kernels, scratch folders, the job root, workers, clocks and certificates. A
-    small file is written into the job root and removed. Exit code 0: nothing is to be mended; 1: something is.
+    The command checks versions, threads, compiled kernels, scratch folders, the job root, workers, clocks and
+    certificates. It writes a small file into the job root and removes it. Exit code 0: no problems; 1: problems found.
     """
     from distforest.service.doctor import examine_cluster, examine_here, to_mend
     from distforest.service.whereabouts import JOB_ROOT
@@ -45,7 +45,7 @@ def doctor(ctx: click.Context, /, where: Whereabouts) -> None:
 
 
 def _reported(found: Findings) -> Report:
-    """Report what was found, what is to be mended, and what else is worth knowing."""
+    """Report the findings, the problems, and notes."""
     from distforest.command_line.reports import Report
     from distforest.service.doctor import remarks, to_mend
 
@@ -68,7 +68,7 @@ def _reported(found: Findings) -> Report:
 
 
 def _process(patient: Patient) -> dict[str, object]:
-    """What was found of one process, for a program."""
+    """Return the findings on one process, for JSON."""
     entry: dict[str, object] = {"role": patient.role, "address": patient.address or None, "fault": patient.fault}
     if patient.threads:
         entry["threads"] = patient.threads
@@ -83,7 +83,7 @@ def _process(patient: Patient) -> dict[str, object]:
 
 
 def _grouped(patients: Iterable[Patient]) -> list[list[Patient]]:
-    """Processes of one role and host, which share what is found there."""
+    """Group processes by role and host."""
     groups: dict[object, list[Patient]] = {}
     for patient in patients:
         own = patient.checkup
@@ -93,7 +93,7 @@ def _grouped(patients: Iterable[Patient]) -> list[list[Patient]]:
 
 
 def _lines(group: list[Patient]) -> list[tuple[str, str]]:
-    """What was found of some processes on one host, for a person."""
+    """Return the findings on processes of one host, as lines of a report."""
     from distforest.amounts import counted
 
     first, addresses = group[0], " ".join(patient.address for patient in group if patient.address)

@@ -1,4 +1,4 @@
-"""Reports on the jobs of a service: one job, a table of many, and the events of one."""
+"""Reports on the jobs of a service: a single job, a table of jobs, and the events of a job."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def moment_of(seconds: float | None) -> str:
 
 
 def progress_counted(job: Mapping[str, Any]) -> str:
-    """The share of a job that is done: of its current phase or, once it has ended, of its trees or rows.
+    """Return the progress of a job: in its current phase or, once it has ended, in trees or rows.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def progress_counted(job: Mapping[str, Any]) -> str:
 
 
 def rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[tuple[str, ...]]:
-    """The cells of a table with a row for each job and the columns `HEADINGS`."""
+    """Return the cells of a table with one row per job and the columns `HEADINGS`."""
     return [
         (
             str(job["id"]),
@@ -84,7 +84,7 @@ def reported(job: JobState) -> Report:
 
 
 def _state(job: JobState) -> str:
-    """The state of a job, and its progress."""
+    """Return the state of a job, and its progress."""
     if job["state"] == INTERRUPTED:
         was = f", was {job['was']}" if job.get("was", INTERRUPTED) != INTERRUPTED else ""
         return f"{INTERRUPTED}{was}; it resumes when a service is started on its job root"
@@ -93,7 +93,7 @@ def _state(job: JobState) -> str:
 
 
 def _result(result: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The lines about the result of a job."""
+    """Return the lines about the result of a job."""
     lines = [(name, str(result[name])) for name in ("forest", "digest") if result.get(name)]
     if result.get("n_trees"):
         grown, n_trees = result.get("n_grown"), result["n_trees"]

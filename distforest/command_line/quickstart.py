@@ -1,12 +1,12 @@
 """``distforest quickstart``: two jobs from end to end, on real data that ship with the package.
 
-Links of the Lazega law firm: a SMERF learns from the attributes of 70 % of the lawyers how near two of them are in
-the co-work network, and predicts how near the others are. Ionosphere: a SimForest learns from the similarities of 70 %
-of the radar returns which of them are good, and classifies the others. Both take all steps: `ingest` converts files to
-Zarr, TOML specs describe the jobs, one cluster of processes trains the forests, and new processes that read only the
-sealed forests and the queries write the scores to Zarr.
+Links of the Lazega law firm: a SMERF learns the distance of two lawyers in the co-work network from the attributes of
+70 % of the lawyers, and predicts the distances of the others. Ionosphere: a SimForest learns from the similarities of
+70 % of the radar returns which returns are good, and classifies the others. Both take all steps: `ingest` converts
+files to Zarr, TOML specs describe the jobs, one cluster of processes trains the forests, and new processes that read
+only the sealed forests and the queries write the scores to Zarr.
 
-While the cluster works, a thread imports what the results are measured and drawn with, which takes about a second.
+While the cluster works, a thread imports the packages for scores and pictures, which takes about a second.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 MARK = "quickstart.json"
-"""The file that marks a quickstart folder: written first, and at the end again with the results."""
+"""File that marks a quickstart folder; it is written first, and again at the end with the results."""
 
 MADE = ("data", "forests", "scores", "lazega.toml", "ionosphere.toml", "quickstart.png")
-"""The other files and folders of a quickstart; a new run in the same folder removes these and nothing else."""
+"""Other files and folders of a quickstart; a new run in the same folder removes only these."""
 
 TRAINING_SHARE = 0.7
 SCORE_SECONDS = 300
-"""Seconds after which the scoring processes count as failed."""
+"""Time limit of the scoring processes, in seconds."""
 
 N_SCORERS = 2
-"""Processes that score."""
+"""Number of processes that score."""
 
 SPECS = {
     "lazega": """\
@@ -79,7 +79,7 @@ n_estimators = 500
 min_samples_split = 4
 """,
     "ionosphere": """\
-# Good and bad radar returns, told apart by a SimForest. Train it with: distforest fit
+# Good and bad radar returns, classified by a SimForest. Train it with: distforest fit
 format = 1
 method = "simforest"
 seed = {seed}
@@ -94,10 +94,10 @@ n_estimators = 500
 """,
 }
 TRUTHS = {"lazega": "A", "ionosphere": "y"}
-"""The array of each data set that holds the truth."""
+"""Array with the ground truth of each data set."""
 
 TRAINED = {"lazega": "a SMERF on links of lawyers", "ionosphere": "a SimForest on radar returns"}
-"""What each job trains, in words."""
+"""Description of what each job trains."""
 
 N_STEPS = 7
 
@@ -199,7 +199,7 @@ def fresh_folder(folder: str) -> Path:
     home = Path(folder)
     try:
         if home.exists() and any(home.iterdir()) and not (home / MARK).is_file():
-            raise InputError(f"{folder}: is not empty and not a quickstart folder; name another one")
+            raise InputError(f"{folder}: expected an empty folder or an earlier quickstart; name another one")
         home.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         raise InputError(f"{folder}: a folder was expected, found a file; name another one") from error
@@ -249,7 +249,7 @@ def _split(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def split_links(home: Path, seed: int) -> None:
     """Split the lawyers, as the SMERF paper does for link prediction: by nodes.
 
-    The scored pairs are all with at least one held-out node, which no training row contains.
+    The scored pairs have at least one held-out node, so that no training pair is among them.
     """
     stored = _shipped("lazega")
     features, adjacency = stored["X"], stored["A"]
@@ -288,27 +288,27 @@ def _written_spec(home: Path, name: str, seed: int) -> Spec:
 
 
 def import_measures() -> None:
-    """Import what measures and draws, which takes about a second; a missing package is reported when it is needed."""
+    """Import the packages for scores and pictures, which is slow; a missing one is reported when it is needed."""
     with suppress(ImportError):
         importlib.import_module("sklearn.metrics")
         importlib.import_module("distforest.pictures.displays")
 
 
 def link_questions(home: Path) -> list[Question]:
-    """How far the held-out pairs are from each other; and all pairs of nodes, for the picture."""
+    """Return the questions for the distances of the held-out pairs and, for the picture, of all pairs of nodes."""
     forest, nodes = str(home / "forests" / "lazega.zarr"), home / "data" / "lazega-test.zarr"
     rows, pairs = str(nodes / "X"), str(nodes / "pairs")
     return [Question(forest, rows, "pairs", pairs=pairs), Question(forest, rows, "distance", reference=rows)]
 
 
 def return_questions(home: Path) -> list[Question]:
-    """The shares of the classes of the held-out rows; and the distances of these rows, for the picture."""
+    """Return the questions for the class shares of the held-out rows and, for the picture, their distances."""
     forest, rows = str(home / "forests" / "ionosphere.zarr"), str(home / "data" / "ionosphere-test.zarr" / "X")
     return [Question(forest, rows, "proba"), Question(forest, rows, "distance", reference=rows)]
 
 
 def score_apart(home: Path, questions: Sequence[Question]) -> set[str]:
-    """Answer questions in new processes, which know nothing but the questions; return the digests of the forests.
+    """Answer questions in new processes, which get only the questions; return the digests of the forests.
 
     Raises
     ------
@@ -340,7 +340,7 @@ def _scores(home: Path, name: str, array: str) -> np.ndarray:
 
 
 def link_scores(home: Path) -> dict[str, Any]:
-    """Measure how well the distances of the held-out pairs tell the links."""
+    """Measure how well the distances of the held-out pairs predict the links."""
     from sklearn.metrics import average_precision_score, roc_auc_score  # noqa: PLC0415  (slow)
 
     linked, distance = _test(home, "lazega", "linked"), _scores(home, "lazega-pairs", "distance")
@@ -354,7 +354,7 @@ def link_scores(home: Path) -> dict[str, Any]:
 
 
 def return_scores(home: Path) -> dict[str, Any]:
-    """Measure how well the shares of the classes tell the held-out rows."""
+    """Measure how well the class shares predict the labels of the held-out rows."""
     from sklearn.metrics import roc_auc_score  # noqa: PLC0415  (slow)
 
     labels, shares = _test(home, "ionosphere", "y"), _scores(home, "ionosphere-proba", "proba")

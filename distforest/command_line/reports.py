@@ -1,4 +1,4 @@
-"""The reports of commands: an object for ``--json``, and lines of a name and a value for people."""
+"""Reports of commands: an object for ``--json``, and lines of a name and a value for people."""
 
 from __future__ import annotations
 
@@ -40,14 +40,17 @@ if TYPE_CHECKING:
 
 
 N_MOST, N_SHOWN = 20, 5
-"""The number of features with the largest shares in the object of a report, and in its lines."""
+"""Number of features with the largest shares in the object of a report, and in its lines."""
 
 N_COLUMNS = 40
-"""The most columns of a table in the lines of a report."""
+"""Largest number of columns that the lines of a report list."""
 
 
 class Report(NamedTuple):
-    """The report of a command: an object for programs, and lines of a name and a value for people."""
+    """The report of a command.
+
+    ``answer`` is the object for programs; ``lines`` are a name and a value each, for people.
+    """
 
     answer: dict[str, object]
     lines: list[tuple[str, str]]
@@ -58,7 +61,7 @@ def _in_shape(shape: Sequence[int]) -> str:
 
 
 def in_columns(table: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a table with aligned columns.
+    """Return the lines of a table with aligned columns.
 
     Examples
     --------
@@ -88,7 +91,7 @@ def fitted(spec: Spec, done: Fitted, memory_limit: int | None) -> Report:
     lines = [("forest", done.address), ("digest", done.digest)]
     if done.evaluations or done.closed:
         answer |= {"evaluations": done.evaluations, "closed": done.closed}
-        spent = f"; {counted(done.closed, 'node')} closed, or trees not begun, as the budget was spent"
+        spent = f"; {counted(done.closed, 'node')} closed, or trees not started, as the budget was spent"
         closed = spent if done.closed else ""
         lines.append(("evaluations", f"{counted(done.evaluations, 'pair')} paid for{closed}"))
     if not done.seconds:
@@ -150,7 +153,7 @@ def scored_table(question: Question, done: ScoredTable) -> Report:
 
 
 def ingested(target: str, written: Mapping[str, Ingested], attributes: Mapping[str, object]) -> Report:
-    """Report the arrays that were made of a file, and the attributes of their group."""
+    """Report the arrays that were made from a file, and the attributes of their group."""
     arrays = {
         array.name: {
             "shape": list(array.shape),
@@ -176,7 +179,7 @@ def ingested(target: str, written: Mapping[str, Ingested], attributes: Mapping[s
 
 
 def _in_columns(columns: Sequence[ColumnSummary]) -> list[tuple[str, str]]:
-    """A table of what each column holds: kind, missing values, range or categories, first values."""
+    """Return a table of the columns: kind, missing values, range or categories, first values."""
     shown = columns if len(columns) <= N_COLUMNS else columns[: N_COLUMNS - 1]
     rows = [("name", "kind", "missing", "holds", "first values")]
     for column in shown:
@@ -188,7 +191,7 @@ def _in_columns(columns: Sequence[ColumnSummary]) -> list[tuple[str, str]]:
 
 
 def _in_short(value: object) -> str:
-    """Write the value of an attribute; of a list only the first entries."""
+    """Format the value of an attribute; of a list, only the first entries."""
     if isinstance(value, list):
         return ", ".join(map(_in_short, value[:N_SHOWN])) + (f", ... ({len(value):,})" if value[N_SHOWN:] else "")
     return value_in_words(value)
@@ -204,7 +207,7 @@ def divided(done: Divided) -> Report:
 
 
 def prediction_scores(found: PredictionScores) -> Report:
-    """Report how good predictions are."""
+    """Report the scores of predictions."""
     scores: dict[str, object] = {}
     for own in found.measures:
         value = own.value if np.isfinite(own.value) else None
@@ -352,9 +355,9 @@ def inspected(
     drawn: FeatureShares | None,
     unobserved: float | None = None,
 ) -> Report:
-    """Report a forest: its manifest, its trees without a split, how it drew features unless with equal weights.
+    """Report a forest: its manifest, its trees without a split, and the features it drew if their weights differ.
 
-    ``unobserved`` is the share of the pairs of leaves of which no distance was observed; None if all were.
+    ``unobserved`` is the share of the pairs of leaves without an observed distance; None if all were observed.
     """
     meaning = manifest["meaning"]
     arrays = {
@@ -390,7 +393,7 @@ def inspected(
     if roots and (warning := roots.warning()):
         lines.insert(place + 1, ("warning", warning))
     if unobserved is not None:
-        text = f"no distance of {100.0 * unobserved:.3g} % of the pairs of leaves; their parents stand in"
+        text = f"{100.0 * unobserved:.3g} % of the pairs of leaves have no distance; their parents stand in"
         lines.insert(place + 1, ("observed", text))
     if drawn is not None:
         answer["features"] = {"n_dependent": drawn.n_dependent, "most": _most(drawn)}
@@ -399,7 +402,7 @@ def inspected(
 
 
 def _most(drawn: FeatureShares) -> list[dict[str, Any]]:
-    """The features with the largest shares, without those that were never drawn."""
+    """Return the features with the largest shares, without features that were never drawn."""
     most = [k for k in drawn.by_share[:N_MOST].tolist() if drawn.shares[k] > 0.0]
     dependence = [None] * len(drawn.shares) if drawn.dependence is None else drawn.dependence.tolist()
     names = drawn.names or [None] * len(drawn.shares)
@@ -409,7 +412,7 @@ def _most(drawn: FeatureShares) -> list[dict[str, Any]]:
 
 
 def _in_shares(drawn: FeatureShares) -> str:
-    """Write which features were drawn most, and how many of all depend on another."""
+    """Describe which features were drawn most, and how many depend on another."""
     n_features = len(drawn.shares)
     kind = f"{int((drawn.shares > 0.0).sum()):,} of {n_features:,} were drawn, by given weights"
     if drawn.n_dependent is not None:
@@ -471,12 +474,12 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _titled(title: str, texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Lines of which the first has a title."""
+    """Return lines, of which only the first has the title."""
     return [("" if place else title, text) for place, text in enumerate(texts)]
 
 
 def _measure_by_measure(section: Mapping[str, Any]) -> list[tuple[str, object]]:
-    """The entries of a section of the provenance, with one for each of several similarities."""
+    """Return the entries of a section of the provenance, with one entry per similarity."""
     entries = [(name, value) for name, value in section.items() if name != "measures"]
     measures = section.get("measures", [])
     listed = enumerate(measures) if isinstance(measures, list) else ()
@@ -486,13 +489,13 @@ def _measure_by_measure(section: Mapping[str, Any]) -> list[tuple[str, object]]:
 REASONS = {
     "leaf_distances": "tables of all leaf pairs, {tables}; the training distances would be {distances}",
     "members": "the training distances, {distances}; tables of all leaf pairs would be larger",
-    "class_counts": "the classes of the rows in each node, as splits were judged by labels",
-    "means": "mean and spread of each node, as splits were judged by targets or an embedding",
+    "class_counts": "the classes of the rows in each node, as splits were scored by labels",
+    "means": "mean and spread of each node, as splits were scored by targets or an embedding",
     "graph": "the links of the graph, from which distances of leaves follow; tables of all leaf pairs would be larger",
-    "taught_targets": "the training targets, as splits were judged by their absolute differences",
-    "same_leaf": "no values, as splits were judged without a truth; rows of one leaf are near, others are not",
+    "taught_targets": "the training targets, as splits were scored by their absolute differences",
+    "same_leaf": "no values, as splits were scored without a ground truth; rows of one leaf are near, others are not",
     "path_lengths": "no values, as splits were random; the node table has the depth and the rows of each node",
-    "votes": "the similar and dissimilar pairs in each node, from which votes follow",
-    "ranks": "the similar and dissimilar pairs in each node, and the score of each cell, by which it ranks",
+    "votes": "the numbers of similar and dissimilar pairs in each node, from which votes follow",
+    "ranks": "the numbers of similar and dissimilar pairs in each node, and the score of each cell",
 }
-"""What each kind of leaf table contains, and why a forest has it."""
+"""Contents of each kind of leaf table, and why a forest has it."""

@@ -1,8 +1,8 @@
 # ruff: noqa: PLC0415
-"""Commands on sealed forests and on what they answer, on tables, and on the schema of a job.
+"""Commands on sealed forests, on predictions and tables, and on the schema of a job.
 
-Registered by `distforest.command_line.cli`, which prints what they return; their imports stand inside them for the same
-reason.
+`distforest.command_line.cli` registers them and prints the reports that they return. As there, imports are inside the
+commands.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from distforest.service.whereabouts import Whereabouts
 
 SHOWN_ELSEWHERE = ("forest", "digest", "output", "evaluations")
-"""What the page shows of a job by itself."""
+"""Lines on a job that the page shows elsewhere."""
 
 
 @click.command()
@@ -44,10 +44,10 @@ SHOWN_ELSEWHERE = ("forest", "digest", "output", "evaluations")
     "--plot", metavar="FILE", help="Draw the forest: features, a ranking, or objects by cluster; .png, .pdf, .svg."
 )
 def inspect(forest: str, features: str | None, plot: str | None) -> Report:
-    """Report what a sealed FOREST is and how it was grown.
+    """Report the contents of a sealed FOREST and how it was grown.
 
-    It reads the manifest, the tree sizes, the feature weights and how many pairs of leaves are unobserved; `verify`
-    reads everything.
+    The command reads the manifest, the tree sizes, the feature weights and the number of unobserved pairs of leaves.
+    `verify` reads everything.
     """
     from distforest.command_line import reports
     from distforest.forest.feature_shares import read_feature_shares
@@ -66,7 +66,7 @@ def inspect(forest: str, features: str | None, plot: str | None) -> Report:
         save_figure(sealed_picture(forest, features), plot)
     try:
         roots, unobserved = Roots.from_manifest(forest, manifest), unobserved_of_manifest(forest, manifest)
-    except ArtifactError:  # `verify` reports damage; the manifest is reported in any case
+    except ArtifactError:  # `verify` reports the damage; here the manifest is still reported
         roots, unobserved = None, None
     return reports.inspected(forest, manifest, roots, drawn, unobserved)
 
@@ -75,9 +75,9 @@ def inspect(forest: str, features: str | None, plot: str | None) -> Report:
 @click.argument("forest")
 @click.pass_context
 def verify(ctx: click.Context, forest: str) -> Report:
-    """Read all of a sealed FOREST and check that it is intact.
+    """Read a sealed FOREST completely and check that it is intact.
 
-    Its arrays must match their digests and make a valid forest; otherwise the exit code is 7.
+    Its arrays must match their digests and form a valid forest; otherwise the exit code is 7.
     """
     from distforest.command_line import reports
     from distforest.forest.sealed.artifact import open_forest
@@ -95,9 +95,9 @@ def verify(ctx: click.Context, forest: str) -> Report:
 def export(forest: str, output: str) -> Report:
     """Write a sealed FOREST in another form: .zip, .zarr or .onnx, by the suffix of OUT.
 
-    .zip is the sealed forest in one file, which all commands open like a folder; .zarr is the folder again. Both have
-    the same digest. .onnx is a model that predicts without distforest, of a forest whose splits compare single
-    features. FOREST is verified first; OUT must be new. A file appears as a whole or not at all.
+    .zip is the sealed forest in one file, which all commands open like a folder, and .zarr is the folder again. Both
+    have the same digest. .onnx is a model that predicts without distforest; it needs a forest whose splits compare
+    single features. FOREST is verified first. OUT must be new, and appears as a whole or not at all.
     """
     from distforest.command_line import reports
     from distforest.command_line.console import interruptible
@@ -120,9 +120,8 @@ def export(forest: str, output: str) -> Report:
 def merge(ctx: click.Context, forests: tuple[str, ...], output: str) -> Report:
     """Merge sealed FORESTs of the same data and parameters, but of other seeds, into a new one at OUTPUT.
 
-    OUTPUT ends in .zarr, or in .zip for one file; it must be new, and appears as a whole or not at all. Its trees are
-    those of all forests, those of the smallest seed first. A tree that is in two of them is refused, as are forests of
-    other data or parameters.
+    OUTPUT ends in .zarr, or in .zip for one file. It must be new, and appears as a whole or not at all. It contains the
+    trees of all forests, ordered by seed. Forests that share a tree, or differ in data or parameters, are refused.
     """
     from distforest.command_line import reports
     from distforest.command_line.console import interruptible
@@ -143,17 +142,17 @@ def merge(ctx: click.Context, forests: tuple[str, ...], output: str) -> Report:
     return reports.merged_forests(output, forests, found)
 
 
-@click.command(short_help="Write all that a sealed forest tells as one page of HTML.")
+@click.command(short_help="Write a report on a sealed forest as one page of HTML.")
 @click.argument("forest", metavar="FOREST|JOB")
 @click.argument("output", metavar="OUTPUT.html")
-@click.option("--truth", metavar="ADDRESS", help="What the training rows were taught, or labels: draws the errors.")
+@click.option("--truth", metavar="ADDRESS", help="Ground truth of the training rows, or labels, to draw the errors.")
 @click.option("--overwrite", is_flag=True, help="Replace the page at OUTPUT.html.")
 @reads_jobs
 def report(forest: str, output: str, truth: str | None, overwrite: bool, where: Whereabouts) -> Report:
-    """Write all that a sealed forest tells as one page that needs no network: OUTPUT.html.
+    """Write a report on a sealed forest as one page of HTML that needs no network.
 
-    FOREST is an address; anything else without a slash is the ID of a job, of whose run the page tells too. The page
-    has data, parameters, errors, importances, the shapes of trees, proximities by cluster, and how it is all repeated.
+    FOREST is an address; anything else without a slash is the ID of a job, whose run is then reported too. The page
+    shows data, parameters, errors, importances, the shapes of trees, proximities by cluster, and how to repeat the run.
     """
     import shlex
 
@@ -165,14 +164,14 @@ def report(forest: str, output: str, truth: str | None, overwrite: bool, where: 
         raise InputError(f"{output}: a name that ends in .html was expected")
     store, path = store_of(output)
     if store.exists(path) and (store.isdir(path) or not overwrite):
-        raise InputError(f"{output} is there already; choose another output, or allow it (`overwrite`)")
+        raise InputError(f"{output} exists already; choose another output, or allow it (`overwrite`)")
     is_job = "/" not in forest and not forest.endswith((".zarr", ".zip")) and not names_in(forest)
     address, run = forest, list[tuple[str, str]]()
     if is_job:
         try:
             job = where.jobs(printer_of_notes()).job(forest)
         except InputError as error:
-            raise InputError(f"{forest} is no address of a forest, and no ID of a job: {error}") from error
+            raise InputError(f"{forest} is neither the address of a forest nor the ID of a job: {error}") from error
         address, run = _forest_of_job(job)
     options = [*(["--truth", truth] if truth else []), *(where.options if is_job else [])]
     parts = ["distforest", "report", forest, output, *options]
@@ -184,12 +183,12 @@ def report(forest: str, output: str, truth: str | None, overwrite: bool, where: 
 
 
 def _forest_of_job(job: JobState) -> tuple[str, list[tuple[str, str]]]:
-    """The address of the forest that a job has sealed, and what is known of its run."""
+    """Return the address of the forest that a job has sealed, and the report on its run."""
     from distforest.command_line.job_reports import reported
 
     name, address = str(job["id"]), (job.get("result") or {}).get("forest")
     if job.get("kind") == "score":
-        raise InputError(f"{name} is a scoring job, which makes no forest; give the address of the one it asked")
+        raise InputError(f"{name} is a scoring job, which makes no forest; give the address of the forest that it used")
     if not address:
         raise NotDoneError(
             f"{name} is {job['state']} and has no forest yet; `distforest wait {name}` waits for it", job
@@ -210,9 +209,9 @@ def clusters(
 ) -> Report:
     """Find clusters of the training rows of a sealed FOREST, by average linkage of all their distances.
 
-    OUTPUT is a csv, Parquet or Arrow file with a line for each training row: its number or name, its cluster, and with
-    --coordinates its place on a map. Rows at equal distances stay together, so there may be fewer clusters than asked.
-    A forest of more than 5,000 training rows is refused.
+    OUTPUT is a csv, Parquet or Arrow file with one line per training row: its number or name, its cluster and, with
+    --coordinates, its principal coordinates. Rows at equal distances stay together, so there may be fewer clusters than
+    requested. A forest of more than 5,000 training rows is refused.
     """
     import os
     from pathlib import Path
@@ -259,7 +258,7 @@ def clusters(
     "--pairs",
     multiple=True,
     metavar="NAMES",
-    help="Two columns of TRUTH that say of which pair --target is the distance, or --label says whether it is similar.",
+    help="Two columns of TRUTH with the pair whose distance is --target, or whose similarity (yes or no) is --label.",
 )
 @text_options
 @click.option(
@@ -271,7 +270,7 @@ def clusters(
     type=click.FloatRange(0.0, 1.0),
     multiple=True,
     metavar="RATE",
-    help="Report up to which distance so many dissimilar pairs are called similar, at most; may be repeated.",
+    help="Report the largest distance threshold with at most this rate of false alarms; may be repeated.",
 )
 def evaluate(
     answer: str,
@@ -284,11 +283,11 @@ def evaluate(
     fpr: tuple[float, ...],
     **text: Any,
 ) -> Report:
-    """Measure how good ANSWER is, by what is true.
+    """Measure how well ANSWER agrees with the truth.
 
-    ANSWER is what `score` has written: predictions, class shares, or distances of pairs. The command reports accuracy,
-    log-loss, ROC AUC, R2 and RMSE, with intervals by bootstrap. TRUTH is a table with the column --label or --target,
-    by default the table ANSWER itself, or an array.
+    ANSWER is an output of `score`: predictions, class shares, or distances of pairs. The command reports accuracy,
+    log-loss, ROC AUC, R2 and RMSE, with bootstrap intervals. TRUTH is an array, or a table with the column --label or
+    --target. By default it is the table ANSWER itself.
     """
     from shlex import join
 
@@ -309,17 +308,17 @@ def evaluate(
 @click.argument("train", metavar="TRAIN")
 @click.argument("test", metavar="TEST")
 @click.option("--test", "share", type=float, default=0.25, show_default=True, help="Share of the rows in TEST.")
-@click.option("--stratify", metavar="COLUMN", help="Keep the shares of each value of this column in both parts.")
+@click.option("--stratify", metavar="COLUMN", help="Keep the share of each value of this column in both parts.")
 @click.option("--group", metavar="COLUMN", help="Keep rows with the same value of this column in one part.")
-@click.option("--random-state", type=click.IntRange(0), default=0, show_default=True, help="Seed of the draw.")
+@click.option("--random-state", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random split.")
 @HEADED
 @form_options
 @click.option("--overwrite", is_flag=True, help="Replace what is at TRAIN and TEST.")
 def split(source: str, train: str, test: str, share: float, overwrite: bool, **options: Any) -> Report:
     """Split the rows of TABLE into TRAIN and TEST, at random.
 
-    TABLE is a csv, Parquet or Arrow file, or a Zarr group of `ingest`, where COLUMN is an array such as y. The parts
-    are files, by their suffix, or groups. Rows keep their order, all their columns and their names.
+    TABLE is a csv, Parquet or Arrow file, or a Zarr group written by `ingest`, where COLUMN is an array such as y.
+    TRAIN and TEST are files, by their suffix, or groups. Rows keep their order, all their columns and their names.
     """
     from distforest.command_line import reports
     from distforest.evaluation import splits
@@ -333,9 +332,9 @@ def split(source: str, train: str, test: str, share: float, overwrite: bool, **o
 @click.command(short_help="Print the JSON Schema of a job's TOML file, for editors.")
 @click.pass_context
 def schema(ctx: click.Context) -> None:
-    """Print the JSON Schema of a job's TOML file, with which an editor completes and checks its keys.
+    """Print the JSON Schema of a job's TOML file, which lets an editor complete and check its keys.
 
-    `distforest schema > job.schema.json`, and the first line of a job's file: #:schema ./job.schema.json
+    Run `distforest schema > job.schema.json`, and begin a job's file with the line: #:schema ./job.schema.json
     """
     from distforest.jobs.json_schema import job_schema
 

@@ -1,5 +1,5 @@
 # ruff: noqa: PLC0415
-"""Commands on the jobs of a service, which submit, list, follow and stop them; and a service on this machine.
+"""Commands on the jobs of a service, which submit, list, follow and stop them, and a command that runs a service.
 
 `distforest.command_line.cli` adds them and prints the reports that they return. As there, imports are inside the
 commands.
@@ -51,7 +51,7 @@ _SCHEDULER = (
     ),
     click.option("--scheduler-file", metavar="FILE", help="File with that address.  [env: DISTFOREST_SCHEDULER_FILE]"),
     click.option(
-        "--tls-ca-file", metavar="FILE", help="Certificate of the authority that has signed that of the scheduler."
+        "--tls-ca-file", metavar="FILE", help="Certificate of the authority that has signed the scheduler's one."
     ),
     click.option("--tls-cert", metavar="FILE", help="Certificate to present to the scheduler."),
     click.option(
@@ -78,7 +78,7 @@ _SETS = click.option(
 
 
 def _with_whereabouts(*options: Option) -> Option:
-    """Add some options to a command, which gets their values as one argument ``where``, a `Whereabouts`."""
+    """Add options to a command, which gets their values as one argument ``where``, a `Whereabouts`."""
 
     def decorated(command: Command) -> Command:
         @functools.wraps(command)
@@ -104,7 +104,7 @@ reads_jobs = _with_whereabouts(*_SCHEDULER, _JOB_ROOT)
 
 
 def printer_of_notes() -> Callable[[str], None]:
-    """A function that prints a note to stderr, each text only once."""
+    """Return a function that prints notes to stderr, each text only once."""
     return functools.cache(lambda text: click.echo(f"note: {printable(text)}", err=True))
 
 
@@ -184,15 +184,15 @@ def submit(
 def wait(name: str, timeout: float | None, where: Whereabouts) -> Report:
     """Wait until job ID has ended.
 
-    The exit code is 0 if it has succeeded, 1 if it has failed, 5 if it was cancelled, 6 if it was interrupted, and 124
-    after --timeout. A scheduler that restarts meanwhile has a minute to answer again. Ctrl-C ends the waiting; the job
-    continues.
+    The exit code is 0 if the job has succeeded, 1 if it has failed, 5 if it was cancelled, 6 if it was interrupted, and
+    124 after --timeout. A scheduler that restarts meanwhile has a minute to answer again. Ctrl-C ends the waiting; the
+    job continues.
     """
     return _awaited(where, name, timeout)
 
 
 def _waiting(where: Whereabouts, name: str) -> str:
-    """The command that waits for a job, at the scheduler that this command was given."""
+    """Return the command that waits for a job at the same scheduler."""
     return shlex.join(["distforest", "wait", name, *where.options])
 
 
@@ -228,9 +228,9 @@ def _print_note(text: str) -> None:
     help="List only jobs in this state; may be repeated.",
 )
 @click.option(
-    "--limit", type=click.IntRange(1), default=100, show_default=True, help="Number of jobs that are listed at most."
+    "--limit", type=click.IntRange(1), default=100, show_default=True, help="Largest number of jobs that are listed."
 )
-@click.option("--skip", type=click.IntRange(0), default=0, help="Number of newer jobs that are left out.  [default: 0]")
+@click.option("--skip", type=click.IntRange(0), default=0, help="Number of the newest jobs to leave out.  [default: 0]")
 def list_jobs(states: tuple[str, ...], limit: int, skip: int, where: Whereabouts) -> Report | None:
     """List the jobs of a service, newest first."""
     from distforest.command_line.reports import Report
@@ -239,7 +239,7 @@ def list_jobs(states: tuple[str, ...], limit: int, skip: int, where: Whereabouts
     found = where.jobs(printer_of_notes()).listed(JobFilter(states, skip, limit))
     jobs = found["jobs"]
     if (older := found.get("total", 0) - skip - len(jobs)) > 0:
-        click.echo(f"note: {older:,} older ones are not listed; --skip {skip + len(jobs)} lists the next", err=True)
+        click.echo(f"note: {older:,} older jobs are not listed; --skip {skip + len(jobs)} lists the next", err=True)
     for job in jobs:
         if job["state"] == "UNREADABLE" and (error := job["error"]):
             click.echo(f"note: {printable(error['message'])}", err=True)
@@ -288,9 +288,9 @@ def status(name: str, where: Whereabouts) -> Report:
 @reads_jobs
 @click.option("-f", "--follow", "follows", is_flag=True, help="Keep printing new events until the job has ended.")
 def logs(name: str, follows: bool, where: Whereabouts) -> None:
-    """Print the events of job ID, one line for each.
+    """Print the events of job ID, one per line.
 
-    With --json each line is an object.
+    With --json each line is a JSON object.
     """
     from distforest.command_line.job_reports import event_line
     from distforest.service.following import events_after, follow_events
@@ -325,8 +325,8 @@ def cancel(name: str, owner: str | None, where: Whereabouts) -> Report:
 def resume(name: str, sets: tuple[str, ...], owner: str | None, where: Whereabouts) -> Report:
     """Resume the failed job ID from its finished tasks.
 
-    A cancelled job starts again from the beginning, and a failed one whose changed keys lead to other trees grows them
-    anew. Addresses in --set are paths from the root, or URLs.
+    A cancelled job starts again from the beginning, as does a failed one if the changed keys lead to other trees.
+    Addresses in --set are absolute paths or URLs.
     """
     from distforest.command_line.job_reports import reported
     from distforest.command_line.spec_files import settings
@@ -342,17 +342,17 @@ def resume(name: str, sets: tuple[str, ...], owner: str | None, where: Whereabou
     "states",
     multiple=True,
     type=click.Choice(("SUCCEEDED", "FAILED", "CANCELLED"), case_sensitive=False),
-    help="Remove all jobs that have ended so; may be repeated.",
+    help="Remove all jobs that ended in this state; may be repeated.",
 )
-@click.option("--older-than", metavar="AGE", help="Remove all jobs that ended so long ago, such as 30d.")
+@click.option("--older-than", metavar="AGE", help="Remove all jobs that ended at least this long ago, such as 30d.")
 @_OWNER
 def rm(
     names: tuple[str, ...], states: tuple[str, ...], older_than: str | None, owner: str | None, where: Whereabouts
 ) -> Report:
-    """Remove jobs that have ended from the service: by ID, or all in a state or of an age.
+    """Remove jobs that have ended from the service: by ID, or by state or age.
 
-    With both --state and --older-than, jobs are removed to which both apply. Spec, events and unfinished work are
-    deleted; the output is kept.
+    With both --state and --older-than, a job must satisfy both. Spec, events and unfinished work are deleted; the
+    output is kept.
     """
     import contextlib
     import time
@@ -371,7 +371,7 @@ def rm(
     if chooses:
         for job in service.listed(JobFilter(states or ENDS))["jobs"]:
             if (job.get("ended") or 0.0) <= latest:
-                with contextlib.suppress(NotFoundError):  # somebody else has removed it
+                with contextlib.suppress(NotFoundError):  # it was removed meanwhile
                     removed.append(service.remove(job["id"], owner))
     lines = [("removed", name) for name in removed] or [("removed", "none")]
     return Report({"removed": removed}, lines)
@@ -386,7 +386,7 @@ def rm(
     required=True,
     envvar="DISTFOREST_JOB_ROOT",
     metavar="DIR",
-    help="Folder or URL that holds the state of all jobs.",
+    help="Folder or URL with the state of all jobs.",
 )
 @click.option("--workers", type=click.IntRange(1), help="Number of worker processes.  [default: cores, at most 4]")
 @click.option(
@@ -397,34 +397,34 @@ def rm(
     "--host",
     default="127.0.0.1",
     show_default=True,
-    help="Address to listen on; without TLS, whoever can connect controls the service.",
+    help="Address to listen on; without TLS, anyone who can connect controls the service.",
 )
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=8786,
     show_default=True,
-    help="Port of the scheduler; 0: any free one.",
+    help="Port of the scheduler; 0 for any free one.",
 )
 @click.option(
     "--dashboard-port",
     type=click.IntRange(0, 65535),
     default=8787,
     show_default=True,
-    help="Port of the web page; 0: any free one.",
+    help="Port of the web page; 0 for any free one.",
 )
 @click.option(
     "--queue",
     "queues",
     multiple=True,
     metavar="NAME:max-running=N",
-    help="A queue, and how many of its jobs run at once; may be repeated.",
+    help="A queue, and how many of its jobs may run at once; may be repeated.",
 )
 @click.option(
     "--cancel", type=click.Choice(("owner", "anyone")), help="Who may cancel, resume or remove.  [default: anyone]"
 )
 @click.option("--operator", "operators", multiple=True, metavar="NAME", help="Who may change all jobs, besides owners.")
-@click.option("--json-logs", is_flag=True, help="Log one JSON object in each line to stderr.")
+@click.option("--json-logs", is_flag=True, help="Log one JSON object per line to stderr.")
 @click.pass_context
 def serve(
     ctx: click.Context,

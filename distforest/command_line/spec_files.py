@@ -1,4 +1,4 @@
-"""Job specs from files: reading them, and replacing values by those of the command line."""
+"""Job specs in files, with values that the command line overrides."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def settings(texts: Iterable[str]) -> dict[str, object]:
-    """Parse the values of ``--set`` into keys and values; raises InputError for one without a key or a value.
+    """Parse the values of ``--set`` into keys and values; raise InputError if one lacks a key or a value.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def settings(texts: Iterable[str]) -> dict[str, object]:
 
 
 def _setting(text: str) -> tuple[str, object]:
-    """Parse a key and its value: as TOML if it is TOML, otherwise as a string."""
+    """Parse a key and its value, which is a string unless it is TOML."""
     key, equals, value = text.partition("=")
     if not equals or not all(key.split(".")):
         raise InputError(f"--set: KEY=VALUE was expected, found {text!r}")
@@ -44,7 +44,7 @@ def _setting(text: str) -> tuple[str, object]:
 
 
 def bytes_of_option(option: str, text: str | None) -> int | None:
-    """Parse the number of bytes in the text of an option; raises InputError.
+    """Parse the number of bytes in the text of an option; raise InputError.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def bytes_of_option(option: str, text: str | None) -> int | None:
 
 
 def seconds_of_option(option: str, text: str | None) -> float | None:
-    """Parse the duration in the text of an option, a number with a unit; raises InputError.
+    """Parse the duration in the text of an option, a number with a unit; raise InputError.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def distances_of_option(text: str | None, move: Callable[[str], str] = str) -> R
     Raises
     ------
     SpecError
-        It is none that a scoring job takes.
+        A scoring job does not take such a ground truth.
 
     Examples
     --------
@@ -106,14 +106,14 @@ def read_spec(path: str, changes: Mapping[str, object]) -> AnySpec:
     path
         Path of the file.
     changes
-        Values by dotted keys; they replace those of the file.
+        Values by dotted keys; they override those of the file.
 
     Raises
     ------
     SpecError
-        The spec has faults: all of them, those of the file with their lines.
+        The spec has faults. The error lists all of them, those of the file with their lines.
     InputError
-        The dotted key of a change leads through a value that is not a table; or the path is that of data.
+        A dotted key leads through a value that is not a table, or the path is that of a data file.
     """
     if Path(path).suffix not in ("", ".toml"):
         cure = "`distforest ingest` makes arrays of a table, and `distforest fit --help` shows a file that names them"
@@ -124,12 +124,12 @@ def read_spec(path: str, changes: Mapping[str, object]) -> AnySpec:
     try:
         return spec_with(table, changes)
     except SpecError:
-        spec_from_toml(Path(path))  # names the line, if the fault is in the file
+        spec_from_toml(Path(path))  # its error names the line if the fault is in the file
         raise
 
 
 def read_fit(path: str, changes: Mapping[str, object]) -> Spec:
-    """Read the spec of a fit in a TOML file, as `read_spec` does; raises InputError for another kind of job."""
+    """Read the spec of a fit in a TOML file, as `read_spec` does; raise InputError for another kind of job."""
     spec = read_spec(path, changes)
     if isinstance(spec, TuneSpec):
         raise InputError(f"{path} is a tuning job, a fit was expected; `distforest tune` runs it")
@@ -139,8 +139,8 @@ def read_fit(path: str, changes: Mapping[str, object]) -> Spec:
 
 
 def read_tune(path: str, changes: Mapping[str, object]) -> TuneSpec:
-    """Read the spec of a tuning job, as `read_spec` does; raises InputError for another kind of job."""
+    """Read the spec of a tuning job, as `read_spec` does; raise InputError for another kind of job."""
     spec = read_spec(path, changes)
     if not isinstance(spec, TuneSpec):
-        raise InputError(f'{path} is no tuning job, which has job = "tune" and a table [grid]; see `distforest fit`')
+        raise InputError(f'{path} is not a tuning job, which has job = "tune" and a table [grid]; see `distforest fit`')
     return spec

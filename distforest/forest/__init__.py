@@ -1,1 +1,1 @@
-"""What a forest is and predicts: node table, leaf tables, artifact, scoring. Imports no growth."""
+"""Forests and their predictions: node table, leaf tables, artifact, scoring. Nothing here imports growth."""

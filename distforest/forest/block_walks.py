@@ -1,9 +1,9 @@
-"""How blocks of rows walk down all trees: through the tops together, and from there each by itself.
+"""Walks of blocks of rows down all trees: through the tops together, and from there each row by itself.
 
-Rows of sparse features are written out, some at a time, on the columns that are read. Of rows that lack values a block
-has each value twice, NaN and infinity for a missing one, so a step has no branch here either. A node that sends missing
-values left reads the first of the two, as no NaN is greater than a threshold; one that sends them right reads the
-second. So does one that cuts categories: infinity is none of those that it lists.
+Rows of sparse features are written out, some at a time, on the columns that are read. For rows with missing values a
+block has each value twice, NaN and infinity for a missing one, so that a step has no branch here either. A node that
+sends missing values left reads the first of the two, as no NaN is greater than a threshold; a node that sends them
+right reads the second. So does a node that cuts categories, as infinity is none of the categories that it lists.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from distforest.sources.sparse import Lines
 
 ALL_WANTED: NDArray[np.bool_] = np.empty((0, 0), np.bool_)
-"""Stands for all rows in all trees, where it is said which rows are wanted in which tree."""
+"""Value of ``wanted`` for all rows in all trees."""
 
 BLOCK_ROWS = 12
-"""Number of rows that are written out at a time: of each, a walk reads few of its values."""
+"""Number of rows that are written out at a time, as a walk reads few values of each."""
 
 WAYS_OF_SETS = HAS_MASK | HAS_WORDS | HAS_LIST
-"""The bits of which one is set in the column of a node that cuts categories."""
+"""Bits of which one is set in the column of a node that cuts categories."""
 
 
 class BlockRoom(NamedTuple):
-    """Room of `walk_block`: where each row stands, which still walk, and the columns that tops read, laid out."""
+    """Working arrays of `walk_block`: the node of each row, the rows that still walk, and the columns for tops."""
 
     at: Children
     live: NDArray[np.uint32]
@@ -53,7 +53,7 @@ class BlockRoom(NamedTuple):
 
 @kernel
 def room_of_blocks(n_rows: int, n_laid: int) -> BlockRoom:
-    """Room for blocks of at most ``n_rows`` rows, of which ``n_laid`` columns are laid out."""
+    """Allocate the arrays for blocks of at most ``n_rows`` rows, with ``n_laid`` columns laid out."""
     return BlockRoom(np.empty(n_rows, np.uint32), np.empty(n_rows, np.uint32), np.empty((n_laid, n_rows), np.float32))
 
 
@@ -108,14 +108,14 @@ def walk_block(
 
 
 class SparseSteps(NamedTuple):
-    """Trees for rows of sparse features, of which only the columns that some node reads are written out.
+    """Trees for rows of sparse features, with only the columns that some node reads written out.
 
     Attributes
     ----------
     steps
-        The trees; in place of a column its slot.
+        The trees, with slots instead of columns.
     slot
-        The place of each column among those that are read, -1 for the others, shape (n,); columns after these are not.
+        Position of each column among those that are read, -1 for the others, shape (n,); later columns are not read.
     n_slots
         Number of columns that are read.
     """
@@ -126,7 +126,7 @@ class SparseSteps(NamedTuple):
 
 
 def sparse_steps_of(steps: WalkSteps) -> SparseSteps:
-    """The trees of ``steps``, which cut no categories, for rows of sparse features."""
+    """Return the trees of ``steps``, which cut no categories, for rows of sparse features."""
     columns = steps.nodes[COLUMN::4]
     is_read = np.zeros(int(columns.max(initial=0)) + 1, np.bool_)
     is_read[columns] = True
@@ -166,17 +166,17 @@ def write_out(by_row: Lines, rows: Int32s, slot: Int32s, zeros: bool, dense: Flo
 
 
 def steps_on_twice(steps: WalkSteps, child: Children, missing_right: NDArray[np.bool_]) -> WalkSteps | None:
-    """The steps on values that are there twice: column c is 2 c, or 2 c + 1 where missing values go right.
+    """Return the steps on values that are there twice: column c is 2 c, or 2 c + 1 where missing values go right.
 
-    Of a node that cuts categories it is 2 c + 1, and the bits that say how it does stay. None where columns are so many
-    that these bits are needed for their numbers.
+    For a node that cuts categories it is 2 c + 1, and the bits that describe its cut stay. None if there are so many
+    columns that their numbers need these bits.
 
     Parameters
     ----------
     steps
         The same trees on values that are there once.
     child
-        The places of their nodes, as of `distforest.forest.walks.preorder`, shape (N,).
+        The positions of their nodes, as from `distforest.forest.walks.preorder`, shape (N,).
     missing_right
         Whether each node sends missing values right, shape (N,).
     """
@@ -202,7 +202,7 @@ def walk_twice(
     wanted: NDArray[np.bool_],
     ends: Int32s,
 ) -> None:
-    """`walk_masked` for rows that lack values, by steps on values twice."""
+    """`walk_masked` for rows with missing values, by steps on values twice."""
     size = min(step, rows.shape[0])
     room, own = room_of_blocks(size, steps.tops.columns.shape[0]), np.arange(size).astype(np.int32)
     twice = np.empty((size, 2 * values.shape[1]), np.float32)

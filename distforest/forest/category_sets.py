@@ -1,8 +1,8 @@
-"""Sets of categories: which of a column's categories a cut sends away from where it sends missing values.
+"""Sets of categories: those that a cut sends to the other side than missing values.
 
 A node that cuts a column of categories lists those that go to one side. All others go to the other side: those that the
 node has seen there, those that it has never seen, and missing values. So a list has at most as many entries as the node
-has rows, however many categories the column has; a bit for each category would not fit for 65,000 of them.
+has rows, however many categories the column has; a bit for each category would be too much for 65,000 of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from distforest.sources.source import Floats, Int32s, Ints
 CategoryCodes = NDArray[np.uint16]
 
 OTHERS_LEFT, OTHERS_RIGHT = 0.0, 1.0
-"""The threshold of a node that lists categories: where all others go."""
+"""Threshold of a node that lists categories, by the side to which all others go."""
 
 
 class CategorySets(NamedTuple):
@@ -44,7 +44,7 @@ class CategorySets(NamedTuple):
 
 @no_refcount
 def side_of_category(node: int, value: float, sets: CategorySets) -> int:
-    """The side of a category at a node that cuts categories; a value that is listed nowhere goes with all others."""
+    """Return the side of a category at a node that cuts categories; an unlisted value goes with all others."""
     first, last = sets.start[node], sets.start[node + 1]
     while first < last:  # a binary search
         middle = (first + last) >> 1
@@ -76,7 +76,7 @@ class Listed(NamedTuple):
     codes
         The codes of one node after another, ascending in each.
     threshold
-        Where all others go, shape (n_nodes,): `OTHERS_LEFT` or `OTHERS_RIGHT`.
+        The side to which all others go, shape (n_nodes,): `OTHERS_LEFT` or `OTHERS_RIGHT`.
     """
 
     size: Int32s
@@ -91,15 +91,15 @@ def listed_of(
     which: NDArray[np.bool_],
     others_right: NDArray[np.bool_],
 ) -> Listed:
-    """The lists of the nodes of a frontier, from the categories and sides of their rows.
+    """Return the lists of the nodes of a frontier, from the categories and sides of their rows.
 
     Parameters
     ----------
     frontier
         The nodes that are cut.
     values
-        The code of each row on the column of its node, shape (n_rows,); NaN if it is missing. Those of nodes that cut
-        no categories are not read.
+        The code of each row on the column of its node, shape (n_rows,); NaN if it is missing. Codes of nodes that do
+        not cut categories are not read.
     side
         The side of each row, shape (n_rows,).
     which
@@ -122,9 +122,9 @@ def find_listed(
     others_right: NDArray[np.bool_],
     entries: Ints,
 ) -> int:
-    """Fill ``entries`` with node * MAX_CATEGORIES + code for each code that a node lists; returns their number.
+    """Fill ``entries`` with node * MAX_CATEGORIES + code for each code that a node lists; return their number.
 
-    A node for which ``which`` is True lists the codes of its rows that do not go where all others do.
+    A node for which ``which`` is True lists the codes of its rows that go to the other side than all others.
     """
     n, noted_by = 0, np.full(MAX_CATEGORIES, -1, np.int64)
     for node in range(starts.shape[0] - 1):

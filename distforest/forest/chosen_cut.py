@@ -1,4 +1,4 @@
-"""How candidates part a node: two objects at the best place or at zero, or one object a class; the choice, as told."""
+"""Cuts of candidates: two objects at the best threshold or at zero, or one object per class; and the choice."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 BEST, ZERO, EXEMPLARS = "best", "zero", "exemplars"
-"""Where a candidate of two objects is cut, see `distforest.growth.cuts.random_cuts`; or a candidate is one object of
-each class, see `distforest.growth.draws.objects`."""
+"""Cuts of a candidate of two objects, see `distforest.growth.cuts.random_cuts`; and of a candidate of one object per
+class, see `distforest.growth.draws.objects`."""
 
 CUTS = (BEST, ZERO)
-"""The cuts of two objects, which are always tried."""
+"""Cuts of two objects, which are always tried."""
 
 TRIED = (*CUTS, EXEMPLARS)
-"""All cuts that may be tried, in the order in which one is chosen of those that err equally."""
+"""All cuts that may be tried, in order of preference among those with equal errors."""
 
 CHOSEN_CUT = "chosen_cut"
-"""The entry of the choice in a forest's provenance."""
+"""Key of the choice in a forest's provenance."""
 
 EQUAL_ERRORS = 1e-9
 """Errors that differ by less than this share of the larger one are equal."""
@@ -31,10 +31,10 @@ class ChosenCut:
     Attributes
     ----------
     of_tried
-        The error out of bag of each cut that was tried, in the order of `TRIED`: the mean squared error of targets; of
-        labels the share of objects that the vote gets wrong at most (`distforest.forest.margins.most_errors`).
+        The out-of-bag error of each tried cut, in the order of `TRIED`: the mean squared error for targets; for labels,
+        the largest share of objects that the vote gets wrong (`distforest.forest.margins.most_errors`).
     evaluations
-        Pairs that the trials have paid for, if a function evaluates the similarities.
+        Number of pairs that the trials have evaluated, if a function computes the similarities.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class ChosenCut:
 
     @property
     def cut(self) -> str:
-        """The cut that errs least, the first of equals."""
+        """The cut of the smallest error, the first of equals."""
         errors = self.errors
         chosen, *others = errors
         for cut in others:
@@ -62,12 +62,12 @@ class ChosenCut:
 
     @property
     def entry(self) -> dict[str, object]:
-        """The choice as the provenance of a forest holds it."""
+        """The choice as an entry of a forest's provenance."""
         return {CHOSEN_CUT: {"cut": self.cut, "errors": self.errors}}
 
     @classmethod
     def from_provenance(cls, provenance: Mapping[str, object]) -> Self | None:
-        """Read the choice from the provenance of a forest; None if there was none, or the entry cannot be one."""
+        """Read the choice from the provenance of a forest; None if there was no choice, or the entry is not valid."""
         entry = provenance.get(CHOSEN_CUT)
         errors = entry.get("errors") if isinstance(entry, Mapping) else None
         if not isinstance(errors, Mapping) or set(errors) not in (set(CUTS), set(TRIED)):
@@ -78,7 +78,7 @@ class ChosenCut:
         return cls(tuple(found))
 
     def in_words(self) -> str:
-        """The choice in words.
+        """Return a text of the choice.
 
         Examples
         --------
@@ -89,5 +89,5 @@ class ChosenCut:
         return f"cut={self.cut!r}: error out of bag {self.errors[self.cut]:.4g}, with {', '.join(others)}"
 
     def into(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The parameters with this cut."""
+        """Return the parameters with this cut."""
         return {**params, "cut": self.cut}

@@ -1,7 +1,7 @@
-"""Estimates of a fit about its forest: errors out of bag, and how far ranking trees were pruned.
+"""Estimates of a fit about its forest: out-of-bag errors, and the pruning of ranking trees.
 
-A forest does not hold its ground truth, so estimates cannot be computed again. A sealed forest keeps them in its
-provenance, under ``"estimates"``: they are not part of the digest, and no answer needs them.
+A forest does not contain its ground truth, so estimates cannot be computed again. A sealed forest keeps them in its
+provenance, under ``"estimates"``. They are not part of the digest, and no answer needs them.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from distforest.sources.source import Floats
 
 ESTIMATES = "estimates"
-"""The key of estimates in the provenance of a forest."""
+"""Key of estimates in the provenance of a forest."""
 
 RANGES = {"oob_score": (-math.inf, 1.0), "oob_rmse": (0.0, math.inf)}
-"""The least and the greatest value of each estimate out of bag."""
+"""Least and greatest value of each out-of-bag estimate."""
 
 PRUNING = {"gain", "gains", "areas"}
 
 
 @dataclass(frozen=True)
 class Pruning:
-    """How far a forest was pruned: the chosen gain, all gains tried, and the mean area under the curve for each.
+    """The pruning of a forest: the chosen gain, all tried gains, and the mean area under the curve for each.
 
     The areas are those of held-out pairs.
     """
@@ -41,12 +41,12 @@ class Pruning:
     areas: Floats
 
     def to_dict(self) -> dict[str, object]:
-        """The pruning as JSON."""
+        """Return the pruning as JSON."""
         return {"gain": float(self.gain), "gains": self.gains.tolist(), "areas": self.areas.tolist()}
 
     @classmethod
     def from_entry(cls, entry: object) -> Self:
-        """Read the pruning from JSON; raises ArtifactError if it cannot be one."""
+        """Read the pruning from JSON; raise ArtifactError if it is not valid."""
         if not isinstance(entry, dict) or set(entry) != PRUNING:
             raise _unexpected("pruning", "a gain, gains and areas", entry)
         lists = [entry["gains"], entry["areas"]]
@@ -67,7 +67,7 @@ class Estimates:
         The attributes of these names of an estimator: the accuracy or the coefficient of determination, and the root
         mean squared error.
     pruning
-        How far ranking trees were pruned.
+        The pruning of ranking trees.
     """
 
     oob_score: float | None = None
@@ -81,7 +81,7 @@ class Estimates:
         Raises
         ------
         ArtifactError
-            They are not of the form that `into` writes.
+            The estimates do not have the form that `into` writes.
 
         Examples
         --------
@@ -98,7 +98,7 @@ class Estimates:
         return cls(**numbers, pruning=Pruning.from_entry(entry["pruning"]) if "pruning" in entry else None)
 
     def into(self, provenance: Mapping[str, object]) -> dict[str, object]:
-        """The provenance with these estimates instead of any others; numbers that are not finite are left out."""
+        """Return the provenance with these estimates instead of others; numbers that are not finite are omitted."""
         numbers = {name: float(value) for name in RANGES if _is_number(value := getattr(self, name))}
         entry = numbers | ({"pruning": self.pruning.to_dict()} if self.pruning else {})
         others = {name: value for name, value in provenance.items() if name != ESTIMATES}
@@ -106,7 +106,7 @@ class Estimates:
 
 
 def _is_number(value: object) -> bool:
-    """Whether a value is a number that has a finite float."""
+    """Return whether a value is a number that has a finite float."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 

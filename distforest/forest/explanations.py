@@ -1,13 +1,13 @@
-r"""Why two rows are near, or far: the distance of a forest as a sum over the columns that its splits read.
+r"""Explanations of distances: the distance of a forest as a sum over the columns that its splits read.
 
 A node stands for its training rows, so the distance D of two nodes, inner ones too, is the mean distance of their
 leaves, weighted by their in-bag rows. Two rows begin at the root, at D(root, root), and walk down side by side::
 
     root            D(root, root)      the baseline: the mean distance of the tree
      |
-    a = b           D(a, a)            the root's split keeps them together: this changes D
+    a = b           D(a, a)            the root's split keeps them together, which changes D
     / \
-   a'  b'           D(a', b')          the split of a parts them
+   a'  b'           D(a', b')          the split of a separates them
    |   |
    a"  b"           D(a", b")          each goes on alone: half of the way with the other behind, half with it ahead
 
@@ -15,12 +15,12 @@ The differences add up to the distance of the two leaves less the baseline, and 
 share it in equal parts if it reads a sum of several. The forest's distance is the mean over its trees.
 
 A pair in a forest over pairs walks alone, through nodes whose answer is the mean of their leaves' answers. In a ranking
-tree several nodes of the small tree that parts a cell lead to one cell, so a node knows how many similar and dissimilar
-pairs it has, and not where they go. Each of them counts as the mean pair of its kind in the cell::
+tree, several nodes of the small tree that splits a cell lead to one cell, so a node has the numbers of its similar and
+dissimilar pairs, but not their destinations. Each of them counts as the mean pair of its kind in the cell::
 
     D(node) = sum over the kinds s of n_s(node) / n(node) D_s(cell)
 
-Of a cell this is the mean answer of its pairs.
+For a cell, this is the mean answer of its pairs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     NodeDistances = Callable[[Ints, Ints], Floats]
 
 MOST_LEAVES = 1 << 13
-"""The most leaves of a tree of which all pairs are averaged: their shares in its nodes take 16 bytes a pair, 1 GiB."""
+"""Largest number of leaves of a tree for averages over all pairs, whose shares take 16 bytes a pair, 1 GiB."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class Explanation:
     distances
         The forest's distance of each pair, shape (n_pairs,).
     baselines
-        The mean distance of the training rows, shape (n_pairs,); the same for all pairs but with the voting
-        ``evidence``, which weighs trees, and the aggregation ``median``, which chooses them.
+        The mean distance of the training rows, shape (n_pairs,). It is the same for all pairs, except with the voting
+        ``evidence``, which weights trees, and the aggregation ``median``, which selects them.
     contributions
         By how much each column raises the distance above the baseline, or lowers it, shape (n_pairs, n_columns).
     columns
@@ -78,7 +78,7 @@ class Explanation:
     columns: tuple[str, ...]
 
     def strongest(self, pair: int, n: int = 10) -> list[tuple[str, float]]:
-        """The ``n`` columns that contribute most to a pair's distance, in either direction, the strongest first.
+        """Return the ``n`` columns that contribute most to a pair's distance, in either direction, the strongest first.
 
         Examples
         --------
@@ -105,7 +105,7 @@ def explain_rows(forest: Forest, left: Int32s, right: Int32s, columns: tuple[str
     Raises
     ------
     InputError
-        There are not as many left rows as right rows, or no tree knows a distance.
+        There are not as many left rows as right rows, or no tree has a distance.
     """
     if left.shape != right.shape:
         raise InputError(f"pairs need as many left rows as right rows, found {left.shape[1]} and {right.shape[1]}")
@@ -127,7 +127,7 @@ def explain_rows(forest: Forest, left: Int32s, right: Int32s, columns: tuple[str
 
 
 def _add_walk(nodes: NodeDistances, paths: TreePaths, ends: tuple[int, int], contributions: Floats) -> float:
-    """Add what each split of two walks changes to ``contributions``; returns the distance at the end."""
+    """Add what each split of two walks changes to ``contributions``; return the distance at the end."""
     a, b = _side_by_side(paths.path(ends[0]), paths.path(ends[1]))
     if len(a) == 1:
         return float(nodes(a, b)[0])
@@ -146,7 +146,7 @@ def _add_walk(nodes: NodeDistances, paths: TreePaths, ends: tuple[int, int], con
 
 
 def _side_by_side(left: list[int], right: list[int]) -> tuple[Ints, Ints]:
-    """Two paths of the same length; the shorter one stays at its end."""
+    """Return two paths of the same length; the shorter one stays at its end."""
     length = max(len(left), len(right))
     filled = [path + [path[-1]] * (length - len(path)) for path in (left, right)]
     return np.array(filled[0]), np.array(filled[1])
@@ -162,20 +162,20 @@ class TreePaths:
 
     @classmethod
     def from_table(cls, table: NodeTable, tree: int) -> TreePaths:
-        """The splits of a tree."""
+        """Return the splits of a tree."""
         span = slice(table.tree_start[tree], table.tree_start[tree + 1])
         left, right = table.left[span], table.right[span]
         return cls(parents(left, right), table.offset[span.start : span.stop + 1], table.columns)
 
     def path(self, node: int) -> list[int]:
-        """The nodes from the root to a node."""
+        """Return the nodes from the root to a node."""
         way = [node]
         while way[-1]:
             way.append(int(self.parent[way[-1]]))
         return way[::-1]
 
     def add(self, nodes: Ints, changes: Floats, contributions: Floats) -> None:
-        """Divide what each split changes among its columns; a node that is a leaf changes nothing."""
+        """Divide the change by each split among its columns; a leaf changes nothing."""
         for node, change in zip(nodes.tolist(), changes.tolist(), strict=True):
             own = self.columns[self.offset[node] : self.offset[node + 1]]
             if len(own):
@@ -186,14 +186,14 @@ class TreePaths:
 
 
 def node_distances(forest: Forest, tree: int) -> NodeDistances:
-    """The function that gives the distances of nodes of a tree, pair by pair.
+    """Return the function that computes distances of nodes of a tree, pair by pair.
 
     Of the two nodes of a pair neither is an ancestor of the other, unless both are the same.
 
     Raises
     ------
     InputError
-        The tree has more leaves than `MOST_LEAVES`, and the leaf table does not know inner nodes.
+        The tree has more leaves than `MOST_LEAVES`, and the leaf table has no distances of inner nodes.
     """
     leaf_table, table = between_nodes(forest), forest.table
     span = slice(table.tree_start[tree], table.tree_start[tree + 1])
@@ -207,7 +207,7 @@ def node_distances(forest: Forest, tree: int) -> NodeDistances:
     if len(leaves) > MOST_LEAVES:
         found = f"at most {MOST_LEAVES:,} leaves in a tree were expected, found {len(leaves):,}"
         raise InputError(f"explain averages over all pairs of leaves: {found}; raise min_samples_split")
-    shares = np.zeros((len(left), len(leaves)))  # of each leaf in the rows of each node
+    shares = np.zeros((len(left), len(leaves)))  # share of each leaf in the rows of each node
     shares[leaves, np.arange(len(leaves))] = size[leaves]
     for node in np.flatnonzero(left >= 0)[::-1].tolist():  # children come after their parents
         shares[node] = shares[left[node]] + shares[right[node]]
@@ -217,7 +217,7 @@ def node_distances(forest: Forest, tree: int) -> NodeDistances:
 
 
 def sums_of_leaves(table: NodeTable, tree: int, values: Floats) -> Floats:
-    """The sum over the leaves under each node of a tree of their values, shape (n_nodes,)."""
+    """Return the sums of the values of the leaves below each node of a tree, shape (n_nodes,)."""
     span = slice(table.tree_start[tree], table.tree_start[tree + 1])
     sums = values.copy()
     add_up_children(table.left[span], table.right[span], sums)
@@ -242,12 +242,12 @@ def explain_pairs(forest: Forest, pairs: PointPairs, columns: tuple[str, ...]) -
     Raises
     ------
     InputError
-        Splits are weighted sums of all columns, whose parts have no measure in common.
+        Splits are weighted sums of all columns, whose parts cannot be compared.
     """
     leaf_table = forest.leaf_table
     if isinstance(leaf_table, Ranks):
         return _explain_ranks(leaf_table, pairs, columns)
-    assert isinstance(leaf_table, Votes)  # noqa: S101  (a forest over pairs has no other)
+    assert isinstance(leaf_table, Votes)  # noqa: S101  (a forest over pairs has no other kind)
     table, n_pairs = forest.table, len(pairs.left)
     wholes = np.ones(len(table.left)) if leaf_table.wholes is None else leaf_table.wholes
     answers = leaf_table.parts / wholes
@@ -290,16 +290,16 @@ def _explain_ranks(ranks: Ranks, pairs: PointPairs, columns: tuple[str, ...]) ->
 
 
 def _passed(ranks: Ranks, tree: int, block: Block) -> Ints:
-    """The nodes that the only pair of a block passes in a tree, from the root on: children come after their parents."""
+    """Return the nodes that the only pair of a block passes in a tree, parents before children."""
     counts = np.zeros((int(ranks.table.tree_size[tree]), 2), np.int64)
     ranks.walks.tally(tree, block, np.zeros(1, np.uint8), np.ones(1, np.int32), counts)
     return np.flatnonzero(counts[:, 0])
 
 
 def _shares_of_trees(ranks: Ranks, block: Block) -> Floats:
-    """How much each tree has in the answer for each pair of a block, shape (n_trees, n_pairs); each column adds to 1.
+    """Return the share of each tree in the answer for each pair of a block, shape (n_trees, n_pairs); columns add to 1.
 
-    A median is that of the trees whose rank it is, or half of those on either side of the middle.
+    A median is the answer of the tree with this rank, or half of those on either side of the middle.
     """
     n_trees, n_pairs = ranks.table.n_trees, len(block.values)
     if not ranks.median:
@@ -313,7 +313,7 @@ def _shares_of_trees(ranks: Ranks, block: Block) -> Floats:
 
 
 def answers_of_ranks(ranks: Ranks, tree: int) -> Floats:
-    """The distance D of every node of a ranking tree, 1 - its rank for a leaf, shape (tree_size,)."""
+    """Return the distance D of every node of a ranking tree, 1 - its rank for a leaf, shape (tree_size,)."""
     cells = Cells.from_ranks(ranks, tree)
     span = slice(cells.start, cells.start + len(cells.counts))
     of_kinds = np.repeat(1.0 - ranks.parts[span, None], 2, axis=1)

@@ -1,4 +1,4 @@
-"""The forms in which a forest leaves distforest, by the suffix of a file: sealed, or its predictions as an ONNX model.
+"""Export of a forest, by the suffix of a file: the sealed forest, or its predictions as an ONNX model.
 
 ::
 
@@ -6,8 +6,8 @@
     float32   float64    mean over the trees  -> variable (n, q)
 
 Any program that runs ONNX predicts by the model, without distforest. Rows are float32, as the forest reads them, and
-are compared with thresholds in float64, as the forest compares them: so every row ends in the same leaf. The means over
-the trees are float32 (ONNX: ai.onnx.ml, TreeEnsembleRegressor 3).
+are compared with thresholds in float64, as in the forest, so that every row ends in the same leaf. The means over the
+trees are float32 (ONNX: ai.onnx.ml, TreeEnsembleRegressor 3).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FORMS = {
     ".zarr": "the sealed forest as a Zarr group",
     ONNX: "its predictions as an ONNX model",
 }
-"""What is written, by suffix."""
+"""Form of the export, by suffix."""
 
 SEALED = (ONE_FILE, ".zarr")
 """The suffixes of a sealed forest."""
@@ -52,17 +52,17 @@ OPSETS = {"": 15, "ai.onnx.ml": 3}
 """The versions of the operators, by domain: the first that compare in float64."""
 
 IR_VERSION = 8
-"""The version of the file format that goes with them; every runtime since 2022 reads it."""
+"""Version of the file format for these operators; every runtime since 2022 reads it."""
 
 MAX_MODEL_BYTES = (1 << 31) - 1
 """The largest model: Protocol Buffers keeps sizes in 31 bits."""
 
 BYTES_OF_NODE = 24
-"""The fewest bytes of a node in the model, by which a forest that is far too large is refused before it is built."""
+"""Least bytes of a node in the model, by which a far too large forest is refused before the model is built."""
 
 
 def check_export(address: str, forms: Collection[str] = FORMS) -> str:
-    """What would be written at an address: a value of `FORMS`.
+    """Return the form of an export to an address, a value of `FORMS`.
 
     Parameters
     ----------
@@ -105,12 +105,12 @@ def export_forest(forest: Forest, address: str) -> str:
     Returns
     -------
     str
-        What was written: a value of `FORMS`.
+        The form that was written, a value of `FORMS`.
 
     Raises
     ------
     InputError
-        The suffix says nothing, the folder does not exist, or ONNX cannot express the forest.
+        The suffix is unknown, the folder does not exist, or ONNX cannot express the forest.
     ArtifactError
         The address is in use; nothing is replaced.
     ConflictError
@@ -126,7 +126,7 @@ def export_forest(forest: Forest, address: str) -> str:
 
 
 def onnx_model(forest: Forest) -> ModelProto:
-    """The ONNX model that predicts as a forest does.
+    """Return the ONNX model that predicts as a forest does.
 
     Parameters
     ----------
@@ -136,9 +136,9 @@ def onnx_model(forest: Forest) -> ModelProto:
     Returns
     -------
     onnx.ModelProto
-        Its input ``X``, float32, has shape (n, n_features); NaN is a missing value. Of a forest on labels the outputs
-        are ``label``, shape (n,), and ``probabilities``, shape (n, n_classes), float32; of any other ``variable``,
-        shape (n, q), float32.
+        Its input ``X``, float32, has shape (n, n_features); NaN is a missing value. For a forest on labels, the outputs
+        are ``label``, shape (n,), and ``probabilities``, shape (n, n_classes), float32; for any other forest,
+        ``variable``, shape (n, q), float32.
 
     Raises
     ------
@@ -178,7 +178,7 @@ def onnx_model(forest: Forest) -> ModelProto:
 
 
 def onnx_bytes(forest: Forest) -> bytes:
-    """The content of the file of `onnx_model`; raises InputError also for a model that is too large for ONNX."""
+    """Return the content of the file of `onnx_model`; raise InputError also for a model that is too large for ONNX."""
     n_least = BYTES_OF_NODE * len(forest.table.left)
     model = onnx_model(forest) if n_least <= MAX_MODEL_BYTES else None
     if model is None or model.ByteSize() > MAX_MODEL_BYTES:
@@ -188,7 +188,7 @@ def onnx_bytes(forest: Forest) -> bytes:
 
 
 def ensemble(forest: Forest) -> dict[str, Any]:
-    """The attributes of ``TreeEnsembleRegressor`` by name: of all nodes, then of the outputs of all leaves."""
+    """Return the attributes of ``TreeEnsembleRegressor`` by name: for all nodes, then for the outputs of all leaves."""
     table = forest.routed_table
     n_nodes, inner = len(table.left), ~table.is_leaf
     tree = np.repeat(np.arange(table.n_trees), table.tree_size)
@@ -220,7 +220,7 @@ def ensemble(forest: Forest) -> dict[str, Any]:
 
 
 def _outputs_of_leaves(forest: Forest, leaf_table: Predicting) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Node, number of the output, and value of all outputs of leaves; of zeros only the first of each leaf."""
+    """Return node, output number and value of all outputs of leaves; of zeros, only the first of each leaf."""
     table, found = forest.table, []
     for number in range(table.n_trees):
         start, end = table.tree_start[number], table.tree_start[number + 1]
@@ -235,7 +235,7 @@ def _outputs_of_leaves(forest: Forest, leaf_table: Predicting) -> tuple[np.ndarr
 
 
 def _check_expressible(forest: Forest) -> None:
-    """Refuse a forest that ONNX has no operator for; raises InputError."""
+    """Refuse a forest that ONNX has no operator for; raise InputError."""
     rows, table = forest.meaning.rows, forest.table
     wanted = "ONNX holds the predictions of forests whose splits compare single features"
     if not isinstance(rows, Features):
@@ -253,7 +253,7 @@ def _check_expressible(forest: Forest) -> None:
 
 
 def array_of_classes(classes: Sequence[ClassName]) -> np.ndarray:
-    """The classes as an array of booleans, int64, float64 or strings; raises InputError for any others.
+    """Return the classes as an array of booleans, int64, float64 or strings; raise InputError for any others.
 
     Examples
     --------
@@ -273,11 +273,11 @@ _DTYPES_OF_CLASSES: tuple[tuple[set[type], Any], ...] = (
     ({int, float}, np.float64),
     ({str}, np.object_),
 )
-"""The dtype that holds classes of some types."""
+"""Dtype for classes of some types."""
 
 
 def _metadata(forest: Forest) -> dict[str, str]:
-    """What the model states about the forest: its digest and method, and the names of its features."""
+    """Return what the model states about the forest: its digest and method, and the names of its features."""
     schema = forest.schema
     names = {} if schema is None else {"feature_names": json.dumps(list(schema.names))}
     return {"digest": forest.digest, "method": forest.meaning.method, **names}

@@ -1,4 +1,4 @@
-"""How a sealed forest drew its features: their shares in the draws and their dependence, read without its trees."""
+"""Shares and dependence of the features of a sealed forest, read without its trees."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class FeatureShares:
 
     @property
     def by_share(self) -> Ints:
-        """Numbers of the features, largest share first, equal ones in their order, shape (n_features,)."""
+        """Numbers of the features, largest share first, ties in order, shape (n_features,)."""
         return np.argsort(-self.shares, kind="stable")
 
     @property
@@ -54,12 +54,12 @@ class FeatureShares:
         return None if self.dependence is None else int((self.dependence > 0.0).sum())
 
     def name(self, feature: int) -> str:
-        """The name of a feature, or its number if it has none."""
+        """Return the name of a feature, or its number if it has none."""
         return self.names[feature] if self.names else f"feature {feature}"
 
 
 def read_feature_shares(address: str, manifest: Manifest, features: str | None = None) -> FeatureShares | None:
-    """Read how a sealed forest drew its features, and none of its other arrays.
+    """Read the shares and dependence of a sealed forest's features, and none of its other arrays.
 
     Parameters
     ----------

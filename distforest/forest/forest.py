@@ -49,25 +49,25 @@ if TYPE_CHECKING:
 
 AnyLeafTable = LeafTable | Votes | Ranks
 Params = Mapping[str, Any]
-"""The parameters of a method by name; a user gave their values."""
+"""Parameters of a method by name, with the user's values."""
 Provenance = dict[str, Any]
-"""Where a forest came from, as JSON; only its entries ``features`` and ``estimates`` are checked when it is read."""
+"""Origin of a forest, as JSON; only its entries ``features`` and ``estimates`` are checked at reading."""
 
 FOREST_FORMAT = 1
-"""The format of a sealed forest. It rises by one whenever a reader of the old format would misread a new forest.
+"""Format of a sealed forest. It rises by one whenever a reader of the old format would misread a new forest.
 Readers of the new format still open old forests, and the tests keep a sample of each old format."""
 
 SEALED_CHUNK_BYTES = 4 << 20
 """Decoded size of a chunk of a sealed array. It is part of the format, as the digest covers chunk by chunk."""
 
 NOT_ROUTED = -1
-"""The entry of ``leaves`` for a training row that was not routed."""
+"""Entry of ``leaves`` for a training row that was not routed."""
 
 SOME_NODES = ("surrogate", "missing_right", "category_size", "category_codes", "chain_head")
-"""The arrays that some node tables have."""
+"""Arrays that only some node tables have."""
 
 NODE_ARRAYS = tuple(name for name in NodeTable.__dataclass_fields__ if name not in SOME_NODES)
-"""The arrays that every node table has, in the order of the format."""
+"""Arrays that every node table has, in the order of the format."""
 
 FURTHER_ARRAYS = (
     "objects",
@@ -89,7 +89,7 @@ DECISION_ARRAYS = (*CALIBRATION_ARRAYS, "decision_threshold")
 
 
 _INDEXING = Lock()
-"""Held while an index of training rows is made, so that the threads of a process make only one."""
+"""Lock for making an index of training rows, so that the threads of a process make only one."""
 
 
 class MeaningEntry(TypedDict):
@@ -114,12 +114,12 @@ class ArrayEntry(TypedDict):
 
 @dataclass(frozen=True)
 class Meaning:
-    """The meaning of a forest's numbers: all of the manifest that determines its answers.
+    """The meaning of a forest's numbers: the part of the manifest that determines its answers.
 
     Attributes
     ----------
     method, params, seed
-        How the forest was grown.
+        Method, parameters and seed of the growth.
     rows
         How the rows of a query are read (`distforest.sources.row_kinds`).
     leaf
@@ -136,7 +136,7 @@ class Meaning:
     classes: Sequence[ClassName] | None = None
 
     def to_dict(self) -> MeaningEntry:
-        """The meaning as JSON."""
+        """Return the meaning as JSON."""
         return {
             "method": self.method,
             "params": self.params,
@@ -172,9 +172,8 @@ class Forest(PickledWithoutCaches):
         Multiplicity of each training row, or point of the training pairs, in each tree, 0 for out of bag, shape
         (n_trees, n_rows), uint8.
     objects
-        Features of the training objects, for a similarity that is computed from features, or of the points of pairs; of
-        sparse points the values other than 0, row by row, shape (n_values,).
-    object_starts, object_columns
+        Features of the training objects, for a similarity that is computed from features, or of the points of pairs;
+        for sparse points, the values other than 0, row by row, shape (n_values,).
         Where the values of each sparse point begin, shape (n_points + 1,), and the column of each, shape (n_values,).
     feature_weights
         Weight of each feature in the draws, shape (n_columns,); None: equal weights.
@@ -189,7 +188,7 @@ class Forest(PickledWithoutCaches):
     decision_threshold
         The distance up to which a pair is taken for similar, shape (1,); None if there is none.
     provenance
-        Where the forest came from, the names of its features, the estimates of its fit. Not part of the digest.
+        Origin of the forest, names of its features, and estimates of its fit; not part of the digest.
     """
 
     meaning: Meaning
@@ -218,23 +217,23 @@ class Forest(PickledWithoutCaches):
 
     @cached_property
     def routed_table(self) -> NodeTable:
-        """The node table by which queries are routed: one of features sends on a row that lacks a value."""
+        """The node table that routes queries; a table over features sends on a row with a missing value."""
         return self.table.sending_on() if self.sends_missing_on else self.table
 
     def as_split(self, source: Source) -> Source:
-        """The rows of queries as splits read them: with means for missing similarities, if that is the rule."""
+        """Return the rows of queries as splits read them: with means for missing similarities, if that is the rule."""
         if self.meaning.params.get("on_missing") != ROW_MEAN:
             return source
         return filled(source, self.n_training, self.sample_weight)
 
     @property
     def sends_missing_on(self) -> bool:
-        """Whether a row that lacks a feature always goes on to a child; one of feature subsets has rules for it."""
+        """Whether a row with a missing feature always goes on to a child; feature subsets have other rules."""
         return isinstance(self.meaning.rows, (Features, PairColumns)) and "on_missing" not in self.meaning.params
 
     @cached_property
     def has_unrouted(self) -> bool:
-        """Whether the node of a training row is not known, as it was out of bag and its similarities are asked for."""
+        """Whether the node of some training row is unknown, as it was out of bag and its similarities are expensive."""
         return self.leaves is not None and bool(self.leaves.min(initial=0) == NOT_ROUTED)
 
     @property
@@ -249,11 +248,11 @@ class Forest(PickledWithoutCaches):
 
     @cached_property
     def schema(self) -> Schema | None:
-        """These columns in training, with their names; None if they had none."""
+        """The columns in training, with their names; None if they had no names."""
         return Schema.from_provenance(self.provenance)
 
     def with_schema(self, schema: Schema | None) -> Forest:
-        """The same forest with these columns, or with none, in its provenance."""
+        """Return the forest with these columns, or with none, in its provenance."""
         others = {key: value for key, value in self.provenance.items() if key != "features"}
         return replace(self, provenance=others | ({} if schema is None else {"features": schema.entry()}))
 
@@ -264,7 +263,7 @@ class Forest(PickledWithoutCaches):
 
     @property
     def nearest_votes(self) -> bool:
-        """Whether the most similar training object of a leaf votes, and not the counts or means of the leaf."""
+        """Whether the most similar training object of a leaf votes, instead of the counts or means of the leaf."""
         return self.meaning.leaf.nearest
 
     @cached_property
@@ -282,18 +281,18 @@ class Forest(PickledWithoutCaches):
         Raises
         ------
         InputError
-            The forest is one of rows, or its points are sparse.
+            The forest is over rows, or its points are sparse.
         """
         if not isinstance(self.meaning.rows, PairColumns):
             raise InputError(f"a forest over pairs of points was expected, found one over {self.meaning.rows.kind}")
         assert self.objects is not None  # noqa: S101  (guaranteed by check)
         if self.object_starts is not None:
-            raise InputError("dense points were expected, found a forest of sparse ones; ask for `sparse_points`")
+            raise InputError("dense points were expected, found a forest of sparse ones; use `sparse_points`")
         return self.objects
 
     @cached_property
     def sparse_points(self) -> SparseFeatures | None:
-        """The points of the training pairs if they are sparse; else None."""
+        """The points of the training pairs if they are sparse, otherwise None."""
         objects, starts, columns = self.objects, self.object_starts, self.object_columns
         if objects is None or starts is None or columns is None:
             return None
@@ -322,32 +321,32 @@ class Forest(PickledWithoutCaches):
         Raises
         ------
         InputError
-            Rows out of bag were not routed, or the forest is one over pairs.
+            Rows out of bag were not routed, or the forest is over pairs.
         """
         if self.leaves is None:
-            raise InputError("a forest over pairs has no nodes of points; ask for distances or neighbours")
+            raise InputError("a forest over pairs has no nodes of points; use distances or neighbours")
         if self.has_unrouted:
             raise InputError(
                 "the node of every training row was expected, but rows out of bag were not routed because their "
                 "similarities are expensive; fit with oob_score=True, or with all rows in every tree "
-                "(bootstrap=False, max_samples=None), or ask for distances to rows that you name"
+                "(bootstrap=False, max_samples=None), or compute distances to rows that you give"
             )
         return self.leaves
 
     @cached_property
     def training_index(self) -> LeafIndex:
-        """The training rows of each leaf, made once; raises InputError as `training_nodes`."""
+        """The training rows of each leaf, built once; raises InputError as `training_nodes`."""
         with _INDEXING:
             return self.__dict__.get("training_index") or LeafIndex.from_nodes(self.training_nodes)
 
     @cached_property
     def held_nodes(self) -> HeldNodes:
-        """The nodes in which training rows lie, made once; raises InputError as `training_nodes`."""
+        """The nodes that contain training rows, built once; raises InputError as `training_nodes`."""
         return HeldNodes.from_nodes(self.training_nodes, self.table.tree_start)
 
     @cached_property
     def laid_means(self) -> LaidMeans | None:
-        """What training rows' leaves have of targets, side by side, made once; None without them, or where it is much.
+        """Means and spreads of training rows' leaves, side by side, built once; None without targets, or if too large.
 
         Raises InputError as `training_nodes`.
         """
@@ -355,7 +354,7 @@ class Forest(PickledWithoutCaches):
 
     @cached_property
     def kept_distances(self) -> KeptDistances | None:
-        """Distances of leaves that were asked for, where leaves' means follow from a matrix; None where it is much.
+        """Distances of leaves that were computed before, if their means follow from a matrix; None if too large.
 
         Raises InputError as `training_nodes`.
         """
@@ -367,7 +366,7 @@ class Forest(PickledWithoutCaches):
     def from_arrays(
         cls, meaning: Meaning, arrays: dict[str, np.ndarray], provenance: dict[str, object] | None = None
     ) -> Forest:
-        """Build a forest of arrays by name; raises ArtifactError if one is missing."""
+        """Build a forest from arrays by name; raise ArtifactError if one is missing."""
         try:
             some = {name: arrays[name] for name in SOME_NODES if name in arrays}
             table = NodeTable(**{name: arrays[name] for name in NODE_ARRAYS}, **some)
@@ -380,7 +379,7 @@ class Forest(PickledWithoutCaches):
         return cls(meaning, table, leaf_table, leaves, in_bag, **further, provenance=provenance or {})
 
     def with_lean_table(self) -> Forest:
-        """The same forest with a node table that takes a quarter of the memory."""
+        """Return the forest with a node table that takes a quarter of the memory."""
         table = LeanTable(**self.table.arrays())
         return replace(self, table=table, leaf_table=self.meaning.leaf.table(table, self.arrays()))
 
@@ -407,7 +406,7 @@ class Forest(PickledWithoutCaches):
         Parameters
         ----------
         queries
-            Features, shape (n, n_features), dense or sparse; or for a forest on a precomputed matrix the similarities
+            Features, shape (n, n_features), dense or sparse; or, for a forest on a precomputed matrix, the similarities
             (or distances) of each query to every training object, shape (n, n_training), or a sparse matrix of the
             observed ones.
 
@@ -418,7 +417,7 @@ class Forest(PickledWithoutCaches):
         """
         rows = self.meaning.rows
         if isinstance(rows, PairColumns):
-            raise InputError("a forest over pairs reads two points at a time; ask for distances, not for nodes")
+            raise InputError("a forest over pairs reads two points at a time; compute distances, not nodes")
         reading, queries = rows.reading, unmasked(queries)
         matrix: np.ndarray | SparseSource | SparseFeatures
         if is_sparse(queries) and isinstance(rows, Several):
@@ -442,7 +441,7 @@ class Forest(PickledWithoutCaches):
         return rows.source(matrix, self.objects)
 
     def check(self) -> None:
-        """Refuse a forest that is not safe for a kernel to walk; raises ArtifactError with the array and the place."""
+        """Refuse a forest that is not safe for a kernel to walk; raise ArtifactError with the array and the place."""
         rows = self.meaning.rows
         self.table.check(self.n_columns, _categories_of_columns(rows))
         if isinstance(rows, PairColumns):
@@ -466,7 +465,7 @@ class Forest(PickledWithoutCaches):
         self._check_decision()
 
     def _check_sample_weight(self) -> None:
-        """Refuse weights that rows cannot have, and rows of weight 0 that a tree has drawn."""
+        """Refuse invalid weights, and rows of weight 0 that a tree has drawn."""
         if self.sample_weight is None:
             return
         expect("sample_weight", self.sample_weight, (self.n_training,), np.int32)
@@ -492,7 +491,7 @@ class Forest(PickledWithoutCaches):
                 raise ArtifactError("decision_threshold: a finite distance was expected")
 
     def _check_voices(self) -> None:
-        """Refuse voting training objects without a column of similarities each, or without a class or targets."""
+        """Refuse voting training objects without a column of similarities, or without a class or targets."""
         wanted = VOICES[self.leaf_table.kind] if self.nearest_votes else None
         for name in VOICES.values():
             if (getattr(self, name) is not None) != (name == wanted):
@@ -510,7 +509,7 @@ class Forest(PickledWithoutCaches):
                 raise ArtifactError("targets: values are finite")
 
     def _check_points(self, rows: PairColumns) -> None:
-        """Refuse points of pairs with other columns, with codes of no category, or not as many as ``in_bag`` has."""
+        """Refuse points of pairs with other columns, with invalid categories, or not as many as ``in_bag`` has."""
         if self.object_starts is not None or self.object_columns is not None:
             self._check_sparse_points(rows)
             return
@@ -529,7 +528,7 @@ class Forest(PickledWithoutCaches):
         """Refuse sparse points that a kernel cannot read: columns ascend in each row, and no value is 0 or missing."""
         objects, starts, columns = self.objects, self.object_starts, self.object_columns
         if objects is None or starts is None or columns is None or rows.blocks or rows.n_categories:
-            raise ArtifactError("objects: sparse points have object_starts and object_columns, and numbers alone")
+            raise ArtifactError("objects: sparse points have object_starts and object_columns, and only numbers")
         if self.in_bag.shape[0] != self.n_trees:
             raise ArtifactError(f"in_bag: {counted(self.n_trees, 'tree')} were expected, found {self.in_bag.shape}")
         expect("object_starts", starts, (self.n_training + 1,), np.int64)
@@ -545,7 +544,7 @@ class Forest(PickledWithoutCaches):
             raise ArtifactError("objects: finite values other than 0 were expected")
 
     def _check_leaves(self, leaves: Int32s) -> None:
-        """Refuse nodes of training rows that are no nodes, or no leaves, of their trees."""
+        """Refuse nodes of training rows that are not nodes, or not leaves, of their trees."""
         n_trees = self.table.n_trees
         if leaves.ndim != 2 or leaves.shape[0] != n_trees or self.in_bag.shape != leaves.shape:
             raise ArtifactError(
@@ -564,26 +563,26 @@ class Forest(PickledWithoutCaches):
 
 
 def _categories_of_columns(rows: RowKind) -> tuple[int, ...]:
-    """The number of categories of each column that splits read; empty if all hold numbers."""
+    """Return the number of categories of each column that splits read; empty if all are numerical."""
     if isinstance(rows, PairColumns):
         return rows.categories_of_columns
     return rows.n_categories if isinstance(rows, Features) else ()
 
 
 def _is_array(values: object) -> TypeGuard[Matrix]:
-    """Whether ``values`` is an array, in memory or on disk, that `read` takes as it is."""
+    """Return whether ``values`` is an array, in memory or on disk, that `read` accepts unchanged."""
     return hasattr(values, "shape") and hasattr(values, "dtype")
 
 
 def shares_of(weights: Floats) -> Floats:
-    """Weights, shape (n_columns,), divided by their sum, which may be larger than any float."""
+    """Divide weights, shape (n_columns,), by their sum, which may be larger than any float."""
     scaled = weights / weights.max()
     shares: Floats = scaled / scaled.sum()
     return shares
 
 
 def check_columns(name: str, values: Floats | None, n_columns: int) -> None:
-    """Refuse weights or dependences that columns cannot have; raises ArtifactError."""
+    """Refuse invalid weights or dependences of columns; raise ArtifactError."""
     if values is None:
         return
     if values.shape != (n_columns,) or not (np.isfinite(values) & (values >= 0.0)).all():
@@ -597,29 +596,29 @@ def check_columns(name: str, values: Floats | None, n_columns: int) -> None:
 
 
 def chunk_rows(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> int:
-    """Number of rows of a chunk of a sealed array."""
+    """Return the number of rows of a chunk of a sealed array."""
     return min(rows_of(SEALED_CHUNK_BYTES, shape, dtype), max(1, shape[0]))
 
 
 def chunks(array: np.ndarray) -> Iterator[np.ndarray]:
-    """The chunks of a sealed array in order: runs of whole rows."""
+    """Yield the chunks of a sealed array in order: runs of whole rows."""
     step = chunk_rows(array.shape, array.dtype)
     for first in range(0, len(array), step):
         yield array[first : first + step]
 
 
 def chunk_digest(chunk: np.ndarray) -> str:
-    """SHA-256 of a chunk's values, little-endian, in C order."""
+    """Return the SHA-256 of a chunk's values, little-endian, in C order."""
     return hashlib.sha256(np.ascontiguousarray(chunk, chunk.dtype.newbyteorder("<")).data).hexdigest()
 
 
 def chunk_digests(array: np.ndarray) -> ArrayEntry:
-    """The manifest's entry of an array in memory."""
+    """Return the manifest's entry of an array in memory."""
     return array_entry(array.shape, array.dtype, [chunk_digest(chunk) for chunk in chunks(array)])
 
 
 def array_entry(shape: tuple[int, ...], dtype: np.dtype[np.generic], digests: list[str]) -> ArrayEntry:
-    """The manifest's entry of an array with these digests of its chunks."""
+    """Return the manifest's entry of an array with these digests of its chunks."""
     return {
         "dtype": np.dtype(dtype).name,
         "shape": [int(size) for size in shape],
@@ -629,7 +628,7 @@ def array_entry(shape: tuple[int, ...], dtype: np.dtype[np.generic], digests: li
 
 
 def arrays_of_points(points: np.ndarray | SparseFeatures) -> dict[str, np.ndarray]:
-    """The arrays in which a forest keeps the points of pairs."""
+    """Return the arrays in which a forest keeps the points of pairs."""
     if isinstance(points, np.ndarray):
         return {"objects": points}
     return {"objects": points.data, "object_starts": points.indptr, "object_columns": points.indices}
@@ -644,5 +643,5 @@ def digest_of(meaning: Meaning, entries: Mapping[str, object]) -> str:
 
 
 def canonical(value: object) -> bytes:
-    """JSON with sorted keys and no spaces, so that equal values have equal text."""
+    """Return JSON with sorted keys and no spaces, so that equal values have equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()

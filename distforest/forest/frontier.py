@@ -1,4 +1,4 @@
-"""The frontier: rows grouped by the nodes of one level, over all trees that grow or route in lockstep.
+"""The frontier: rows grouped by the nodes of a level, over all trees that grow or route in lockstep.
 
 ::
 
@@ -20,7 +20,7 @@ from distforest.jit import kernel, no_refcount
 from distforest.sources.source import Floats, Int32s, Ints, offsets
 
 LEFT, RIGHT, STAY = 0, 1, 2
-"""Where a row goes from a node; it stays if a value that the cut needs is unobserved."""
+"""Sides of a row at a node; it stays if a value that the cut needs is unobserved."""
 
 
 class Nodes(NamedTuple):
@@ -29,7 +29,7 @@ class Nodes(NamedTuple):
     Attributes
     ----------
     starts
-        Where each node's rows begin, shape (n_nodes + 1,).
+        Start of each node's rows, shape (n_nodes + 1,).
     rows, weights
         Row numbers and their multiplicities, shape (m,).
     """
@@ -48,7 +48,7 @@ class Frontier:
     tree, node
         Number of the tree in the batch, and of the node in its tree, shape (n_nodes,).
     starts
-        Where each node's rows begin, shape (n_nodes + 1,).
+        Start of each node's rows, shape (n_nodes + 1,).
     rows, weights
         Row numbers and their multiplicities, shape (m,).
     """
@@ -61,7 +61,7 @@ class Frontier:
 
     @classmethod
     def roots(cls, weights: NDArray[np.int32]) -> Frontier:
-        """The root of each tree with its rows of positive weight; ``weights`` has shape (n_trees, n_rows)."""
+        """Return the root of each tree with its rows of positive weight; ``weights`` has shape (n_trees, n_rows)."""
         n_trees = len(weights)
         starts = offsets(np.count_nonzero(weights, axis=1))
         rows, positive = np.empty((2, starts[-1] + 1), np.int32)
@@ -97,14 +97,14 @@ class Frontier:
         return total
 
     def take(self, which: NDArray[np.bool_]) -> tuple[Frontier, NDArray[np.bool_] | slice]:
-        """The frontier of the nodes that are True in ``which``, and an index that selects their rows."""
+        """Return the frontier of the nodes that are True in ``which``, and an index that selects their rows."""
         if which.all():
             return self, slice(None)
         taken = self.of_nodes(which)
         return taken, np.repeat(which, self.sizes)
 
     def of_nodes(self, which: NDArray[np.bool_]) -> Frontier:
-        """The frontier of the nodes that are True in ``which``."""
+        """Return the frontier of the nodes that are True in ``which``."""
         if which.all():
             return self
         starts = offsets(self.sizes[which])
@@ -113,7 +113,7 @@ class Frontier:
         return Frontier(self.tree[which], self.node[which], starts, rows, weights)
 
     def slice(self, first: int, last: int) -> Frontier:
-        """The frontier of the nodes ``first`` to ``last - 1``."""
+        """Return the frontier of the nodes ``first`` to ``last - 1``."""
         rows = slice(self.starts[first], self.starts[last])
         return Frontier(
             self.tree[first:last],
@@ -124,13 +124,13 @@ class Frontier:
         )
 
     def sides(self, values: Floats, threshold: Floats) -> NDArray[np.int8]:
-        """The side of each row, from its value and the threshold of its node: see `decide`."""
+        """Return the side of each row, from its value and the threshold of its node: see `decide`."""
         side = np.empty(len(values), np.int8)
         decide(self.starts, values, threshold, side)
         return side
 
     def descend(self, side: NDArray[np.int8], left: Int32s, right: Int32s) -> Frontier:
-        """The frontier of the children: rows go left or right, and rows that stay are dropped.
+        """Return the frontier of the children: rows go left or right, and rows that stay are dropped.
 
         ``left`` and ``right`` are the numbers of the children, shape (n_nodes,); ``side`` has one entry per row.
         """
@@ -141,10 +141,10 @@ class Frontier:
         return Frontier(np.repeat(self.tree, 2), numbers, starts, rows[: starts[-1]], weights[: starts[-1]])
 
     def spread(self, child: NDArray[np.int8], n_children: Ints, first: Int32s) -> Frontier:
-        """The frontier of any number of children: row r goes to child ``child[r]`` of its node, and -1 drops it.
+        """Return the frontier of any number of children: row r goes to child ``child[r]`` of its node, and -1 drops it.
 
-        ``n_children`` is how many children each node has, and ``first`` the number of the first one, both of shape
-        (n_nodes,); the others have the next numbers.
+        ``n_children`` is the number of children of each node, and ``first`` the number of the first child, both of
+        shape (n_nodes,); the other children have the next numbers.
         """
         begin = offsets(n_children)
         starts = np.zeros(begin[-1] + 1, np.int64)
@@ -157,16 +157,16 @@ class Frontier:
 
 @no_refcount
 def longest_of(starts: Ints) -> int:
-    """The number of rows of the largest node, of nodes that start at ``starts``, shape (n_nodes + 1,)."""
+    """Return the number of rows of the largest node, of nodes that start at ``starts``, shape (n_nodes + 1,)."""
     longest = np.int64(0)
     for node in range(starts.shape[0] - 1):
         longest = max(longest, starts[node + 1] - starts[node])
-    return longest  # type: ignore[return-value]  # a number of Python's without JIT
+    return longest  # type: ignore[return-value]  # a Python number without JIT
 
 
 @kernel
 def gather_positive(weights: NDArray[np.int32], rows: Int32s, positive: Int32s) -> None:
-    """Gather the positive weights and their columns, tree after tree; the arrays have one place more, as in `part`."""
+    """Gather the positive weights and their columns, tree after tree; the arrays have one extra entry, as in `part`."""
     filled = 0
     for tree in range(weights.shape[0]):
         for r in range(weights.shape[1]):
@@ -215,8 +215,8 @@ def part(
         rows    a b c d e | f g         child_rows    a d e  b |  g  f
         side    L R S L L | R L         child_starts  0      3    4  5  6
 
-    The place of a row is chosen without a branch that could be mispredicted. The arrays have one place more than there
-    are rows: rows that stay are written there.
+    The position of a row is chosen without a branch that could be mispredicted. The arrays have one entry more than
+    there are rows, to which rows that stay are written.
     """
     spare = child_rows.shape[0] - 1
     right = 0
@@ -238,7 +238,7 @@ def part(
 def spread_rows(
     nodes: Nodes, child: NDArray[np.int8], begin: Ints, child_starts: Ints, child_rows: Int32s, child_weights: Int32s
 ) -> None:
-    """Group the rows of every node and their weights by child, in their order; -1 drops a row.
+    """Group the rows of every node and their weights by child, in order; -1 drops a row.
 
     Node f has the children from number ``begin[f]`` on; ``child_starts`` begins as zeros.
     """

@@ -1,4 +1,4 @@
-"""Leaf tables of forests that were taught a large graph: the links are kept, and distances of leaves follow from them.
+"""Leaf tables of forests that were trained on a large graph, which keep its links and compute distances of leaves.
 
 With a the distance of two nodes of the graph without a link, and m the in-bag weight of a leaf, the mean of z_ij over
 two leaves l and l' is ::
@@ -6,7 +6,8 @@ two leaves l and l' is ::
     a + (sum over the links (i, j) with i in l, j in l' of w_i w_j (z_ij - a)) / (m m')
 
 So two leaves that no link joins are at distance a, and nothing is stored for them. The sum runs over the rows of the
-leaf with the lower number, and over the links of each: a pair of leaves and its mirror image have the same bits.
+leaf with the lower number, and over the links of each, so that a pair of leaves and its mirror image have the same
+bits.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 INDPTR, INDICES, LINK_DISTANCES = "graph_indptr", "graph_indices", "graph_distances"
 GRAPH_ARRAYS = (INDPTR, INDICES, LINK_DISTANCES)
-"""The arrays of a graph: where each row's links begin, the other row of each link, and its distance."""
+"""Arrays of a graph: the start of each row's links, the other row of each link, and its distance."""
 
 
 class KeptLinks(NamedTuple):
@@ -58,7 +59,7 @@ class GraphMembers(LeafTable):
     absent
         The distance of rows without a link.
     offset
-        A constant that was subtracted from all distances, also from ``absent``.
+        A constant that was subtracted from all distances, including ``absent``.
     sample_weight
         The weight of each training row, shape (n_rows,), by which its multiplicity is multiplied; None: 1.
     """
@@ -73,7 +74,7 @@ class GraphMembers(LeafTable):
     kind: str = "graph"
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The links."""
+        """Return the links."""
         return dict(zip(GRAPH_ARRAYS, self.kept, strict=True))
 
     def _rows(self, tree: int) -> TreeRows:
@@ -97,7 +98,7 @@ class GraphMembers(LeafTable):
         return means + self.offset
 
     def check(self) -> None:
-        """Refuse links that are unsorted, not finite or of no row, and leaves without members; raises ArtifactError."""
+        """Refuse links that are unsorted, not finite or of no row, and leaves without members; raise ArtifactError."""
         n, (indptr, indices, distances) = self.leaves.shape[1], self.kept
         expect(INDPTR, indptr, (n + 1,), np.int64)
         if indptr[0] != 0 or (np.diff(indptr) < 0).any():
@@ -140,7 +141,7 @@ def link_means(
 
 @no_refcount
 def mass_of(of_tree: TreeRows, node: int) -> float:
-    """The weight of the rows of a node."""
+    """Return the weight of the rows of a node."""
     mass = 0.0
     for f in range(of_tree.start[node], of_tree.start[node + 1]):
         mass += of_tree.weight[of_tree.rows[f]]
@@ -151,7 +152,7 @@ def mass_of(of_tree: TreeRows, node: int) -> float:
 def add_links(
     of_tree: TreeRows, kept: KeptLinks, absent: float, nodes: Ints, place: Int32s, least: int, sums: Floats
 ) -> None:
-    """sums[a, b] += w_i w_j (z_ij - absent) over the links from nodes[a] to the node at b, as ``place`` says.
+    """sums[a, b] += w_i w_j (z_ij - absent) over the links from nodes[a] to the node at b, by ``place``.
 
     Only nodes count whose number is at least ``least`` above that of nodes[a]: the other ones are the lower of the two.
     """

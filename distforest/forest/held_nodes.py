@@ -1,8 +1,8 @@
-"""One row against many: the distances of its nodes to all nodes that hold rows, then a sum over the trees for each row.
+"""Distances of one row to many: the distances of its nodes to all nodes with rows, then a sum over trees per row.
 
 ::
 
-    row's node of tree 0 -> apart 0.2 . 0.7 .      each distance once for each node that holds a row ...
+    row's node of tree 0 -> apart 0.2 . 0.7 .      each distance once for each node with a row ...
     row's node of tree 1 -> apart . 0.1 0.9
     rows' nodes of tree 0   2 0 0 2                ... and looked up for each row: total 0.8 0.3 0.3 0.8
     rows' nodes of tree 1   1 1 1 1
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LISTED_ROWS = 64
-"""So many rows are listed with their nodes as they are; nodes of more rows are listed once each."""
+"""Up to this number of rows, nodes are listed per row; nodes of more rows are listed once each."""
 
 NODES_AT_ONCE = 1 << 16
-"""Nodes of the trees whose distances are held at once, in the processor's cache; a larger tree is alone."""
+"""Number of nodes whose distances are held at once, in the processor's cache; a larger tree is alone."""
 
 
 class HeldNodes(NamedTuple):
-    """The nodes of each tree in which some rows lie.
+    """The nodes of each tree that contain some of the rows.
 
     ::
 
@@ -50,7 +50,7 @@ class HeldNodes(NamedTuple):
 
     @classmethod
     def from_nodes(cls, nodes: Int32s, tree_start: Ints, listed_rows: int = LISTED_ROWS) -> HeldNodes:
-        """The nodes of rows, shape (n_trees, n_rows); ``tree_start`` is that of the node table."""
+        """Collect the nodes of rows, shape (n_trees, n_rows); ``tree_start`` is that of the node table."""
         n_trees, n_rows = nodes.shape
         if n_rows <= listed_rows:
             return cls(np.arange(n_trees + 1) * n_rows, nodes.reshape(-1))
@@ -71,7 +71,7 @@ class OfOneRow(NamedTuple):
     ends
         The row's node in each tree of the forest, shape (n_trees,).
     root
-        Where each tree of the forest begins among the nodes of these trees, shape (n_trees,).
+        Start of each tree of the forest among the nodes of these trees, shape (n_trees,).
     """
 
     trees: Ints
@@ -80,7 +80,7 @@ class OfOneRow(NamedTuple):
 
 
 def runs_of_trees(trees: Ints, ends: Int32s, tree_start: Ints) -> Iterator[OfOneRow]:
-    """Some trees of a forest in runs of at most `NODES_AT_ONCE` nodes."""
+    """Yield some trees of a forest in runs of at most `NODES_AT_ONCE` nodes."""
     first = 0
     while first < len(trees):
         begin = tree_start[trees[first]]
@@ -121,7 +121,7 @@ def keep_least(near: Floats, first: int, left_out: Ints, distances: Floats, indi
     """Add columns to the nearest of each row: ``near[i, j]`` is the distance of row i to row ``first`` + j.
 
     distances[i], indices[i] are a heap, the furthest first; it begins with NaN and an index beyond all others. Of equal
-    distances the lower index is nearer, and NaN is the furthest. Index left_out[i] is no neighbour of row i.
+    distances the lower index is nearer, and NaN is the furthest. Index left_out[i] is not a neighbour of row i.
     """
     for i in range(near.shape[0]):
         apart, rows = distances[i], indices[i]
@@ -145,7 +145,7 @@ def nearest_first(distances: Floats, indices: Ints) -> None:
 
 @no_refcount
 def is_further(one: float, index: int, other: float, other_index: int) -> bool:
-    """Whether (one, index) comes after (other, other_index): NaN after numbers, equal ones by their index."""
+    """Return whether (one, index) comes after (other, other_index): NaN after numbers, equal ones by their index."""
     if np.isnan(one) or np.isnan(other):
         return index > other_index if np.isnan(one) and np.isnan(other) else np.isnan(one)
     return one > other or (one == other and index > other_index)
@@ -153,7 +153,7 @@ def is_further(one: float, index: int, other: float, other_index: int) -> bool:
 
 @no_refcount
 def sink(apart: Floats, rows: Ints, n: int) -> None:
-    """Let the first entry of a heap of ``n`` entries sink to its place."""
+    """Sink the first entry of a heap of ``n`` entries to its place."""
     place = 0
     while 2 * place + 1 < n:
         child = 2 * place + 1

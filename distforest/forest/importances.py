@@ -1,7 +1,7 @@
-"""What matters: importances of the columns that splits read, with standard errors over the trees.
+"""Importances of the columns that splits read, with standard errors over the trees.
 
-By gain: what the splits of a column give. By permutation: what is lost out of bag without what a column says, for each
-pair of rows that a tree did not draw (Breiman, Random Forests, 2001, section 10).
+By gain: the gain of the splits of a column. By permutation: the loss of out-of-bag accuracy when a column is permuted,
+over pairs of rows that a tree did not draw (Breiman, Random Forests, 2001, section 10).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from distforest.sources.truth import Truth
 
 MOST_PERMUTED_ROWS = 512
-"""The most rows of a tree whose pairs are compared; of more rows out of bag, this many are drawn at random."""
+"""Largest number of out-of-bag rows of a tree whose pairs are compared; of more rows, this many are drawn at random."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class FeatureImportances:
     importances
         Shape (n_columns,).
     standard_errors
-        By how much each would differ in other forests on the same data, shape (n_columns,); NaN for a single tree.
+        Standard deviation over other forests on the same data, shape (n_columns,); NaN for a single tree.
     columns
         Names of the columns.
     """
@@ -45,7 +45,7 @@ class FeatureImportances:
     columns: tuple[str, ...]
 
     def largest(self, n: int = 10) -> list[tuple[str, float, float]]:
-        """The ``n`` columns of the largest importance: name, importance and standard error, the largest first.
+        """Return the ``n`` columns of the largest importance: name, importance and standard error, the largest first.
 
         Examples
         --------
@@ -87,7 +87,7 @@ def gain_importances(forest: Forest, columns: tuple[str, ...]) -> FeatureImporta
 def permutation_importances(
     forest: Forest, source: Source, truth: Truth, columns: tuple[str, ...], seed: int
 ) -> FeatureImportances:
-    """Compute by how much the error of out-of-bag distances grows when a column is permuted.
+    """Compute the increase of the error of out-of-bag distances when a column is permuted.
 
     In each tree, the column is permuted among the rows out of bag, and the increase of the mean squared error over
     all pairs i < j of them is taken; the importance is its mean over the trees. A pair counts as the product of the
@@ -109,7 +109,7 @@ def permutation_importances(
     Raises
     ------
     InputError
-        The rows are not those of training, or no tree left two rows out whose distance was observed.
+        The rows are not the training rows, or no tree left out two rows with an observed distance.
     """
     _check_training_rows(forest, source)
     found = [increases_of_tree(forest, tree, source, truth, seed) for tree in informative_trees(forest).tolist()]
@@ -122,7 +122,7 @@ def permutation_importances(
 
 
 def errors_of_means(per_tree: Floats) -> Floats:
-    """Standard error of the mean of each column, shape (n_trees, n_columns); NaN for a single tree."""
+    """Return the standard error of the mean of each column of an array (n_trees, n_columns); NaN for a single tree."""
     n_trees = len(per_tree)
     if n_trees == 1:
         return np.full(per_tree.shape[1], np.nan)
@@ -131,8 +131,8 @@ def errors_of_means(per_tree: Floats) -> Floats:
 
 
 def _check_training_rows(forest: Forest, source: Source) -> None:
-    """Refuse rows that do not end where the training rows do; raises InputError."""
-    expected = "X: the rows that the forest has learned were expected, in their order"
+    """Refuse rows that do not end where the training rows do; raise InputError."""
+    expected = "X: the training rows of the forest were expected, in order"
     cure = "for other rows use sklearn.inspection.permutation_importance"
     if source.shape[0] != forest.n_training:
         found = f"found {counted(source.shape[0], 'row')} instead of {forest.n_training:,}"
@@ -142,10 +142,10 @@ def _check_training_rows(forest: Forest, source: Source) -> None:
 
 
 def increases_of_tree(forest: Forest, number: int, source: Source, truth: Truth, seed: int) -> list[float] | None:
-    """By how much the error of a tree grows if a column is permuted among rows out of bag, for each column.
+    """Return the increase of a tree's error if a column is permuted among rows out of bag, for each column.
 
-    The error is the mean squared one of the distances of pairs; of a column that no split reads it grows by 0. None if
-    the tree left no two rows out whose distance was observed.
+    The error is the mean squared error of the distances of pairs; for a column that no split reads the increase is 0.
+    None if the tree left out no two rows with an observed distance.
     """
     out = forest.in_bag[number] == 0
     if forest.sample_weight is not None:

@@ -1,8 +1,8 @@
-"""The rows of each leaf, tree by tree: in how many trees one row shares its leaf with each other row.
+"""An index of the rows of each leaf, to count the trees in which a row shares its leaf with each other row.
 
-A row is compared only with the rows of its leaves, so the cost of counting is the size of these leaves and not the
-number of all rows. The rows are renumbered by the leaves of the first tree: rows that share many leaves then have
-adjacent counters, which the cache holds.
+A row is compared only with the rows of its leaves, so the cost of counting is the size of these leaves, not the number
+of all rows. The rows are renumbered by the leaves of the first tree, so that rows that share many leaves have adjacent
+counters, which stay in the cache.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ BLOCK_QUERIES = 1 << 12
 """Number of rows in one call of a kernel."""
 
 INSERTED_UP_TO = 32
-"""Most numbers that are sorted by insertion."""
+"""Largest number of values that are sorted by insertion."""
 
 T = TypeVar("T")
 
 
 class LeafIndex(NamedTuple):
-    """The rows that lie in each node of each tree.
+    """The rows in each node of each tree.
 
     ::
 
-        nodes    [[1 2 1 2]       order    0 2 1 3      the row at each place; places are sorted by the first tree
-                  [0 0 0 1]]      place    0 2 1 3      the place of each row
-        first    0 4 7                                  where the entries of each tree in `start` begin
-        start    0 0 2 4, 4 7 8                         where each node's members begin, and where the last ones end
-        members  0 1 2 3, 0 1 2 3                       places, in ascending order in each node
+        nodes    [[1 2 1 2]       order    0 2 1 3      the row at each position; positions are sorted by the first tree
+                  [0 0 0 1]]      place    0 2 1 3      the position of each row
+        first    0 4 7                                  start of the entries of each tree in `start`
+        start    0 0 2 4, 4 7 8                         start of each node's members, and end of the last ones
+        members  0 1 2 3, 0 1 2 3                       positions, in ascending order in each node
 
     Use `LeafIndex.from_nodes` to build one.
     """
@@ -93,7 +93,7 @@ class LeafIndex(NamedTuple):
         return cls(order, place, first, start, members)
 
     def counters(self) -> Int32s:
-        """New counters, one for each place: the number of trees in which a row shares its leaf with it; all 0."""
+        """Return new counters, all 0: for each position, the number of trees in which a row shares its leaf."""
         return np.zeros(self.n_rows, np.int32)
 
 
@@ -105,7 +105,7 @@ class QueryNodes(NamedTuple):
 
 
 def query_blocks(left: Int32s) -> Iterator[QueryNodes]:
-    """The rows of ``left``, shape (n_trees, n_left), in blocks, ordered by their leaf of the first tree."""
+    """Yield the rows of ``left``, shape (n_trees, n_left), in blocks, ordered by their leaf of the first tree."""
     order = np.argsort(left[0], kind="stable")
     for first in range(0, len(order), BLOCK_QUERIES):
         rows = order[first : first + BLOCK_QUERIES]
@@ -144,12 +144,12 @@ def in_threads(function: Callable[[T], object], tasks: Iterator[T], threads: int
 
 
 def routed(nodes: Int32s) -> Int32s:
-    """Check that ``nodes`` are nodes of routed rows; returns them unchanged.
+    """Check that ``nodes`` are nodes of routed rows; return them unchanged.
 
     Raises
     ------
     InputError
-        They are not integers of shape (n_trees, n_rows), or one of them is negative.
+        The nodes are not integers of shape (n_trees, n_rows), or one of them is negative.
     """
     if nodes.ndim != 2 or nodes.dtype.kind not in "iu" or not len(nodes):
         raise InputError(f"nodes: integers of shape (n_trees, n_rows) were expected, found {nodes.dtype} {nodes.shape}")
@@ -186,7 +186,7 @@ def group_rows(nodes: Int32s, order: Int32s, begin: int, start: Ints, members: I
 
 @kernel
 def members_of(index: LeafIndex, tree: int, node: int) -> tuple[int, int]:
-    """Where the members of a node begin and end; 0, 0 if no row of the index lies in it."""
+    """Return the start and end of the members of a node; 0, 0 if it contains no row of the index."""
     if node < 0 or node >= index.first[tree + 1] - index.first[tree] - 1:
         return 0, 0
     at = index.first[tree] + node
@@ -284,8 +284,8 @@ def nearest_rows(
 ) -> None:
     """greatest[i], rows[i] = the greatest counts of row i and their rows j, in descending order; ties by ascending j.
 
-    The index is that of rows ``first`` and after; if ``first`` > 0, the greatest of the rows before are there already,
-    and stay if they are not less. Row j = ``own`` + i is left out, which may be none of the index. A count of -1 says
+    The index is that of rows ``first`` and later; if ``first`` > 0, the greatest of the earlier rows are there already,
+    and stay if they are not less. Row j = ``own`` + i is omitted, which may be outside the index. A count of -1 means
     that there are no more rows.
     """
     touched, shared = np.empty(counts.shape[0] + 1, np.int32), np.empty(counts.shape[0], np.int32)
@@ -316,7 +316,7 @@ def nearest_rows(
 def keep_greatest(
     old: Floats, old_rows: Ints, here: Floats, rows_here: Ints, first: int, greatest: Floats, rows: Ints
 ) -> None:
-    """The first entries of two lists in descending order as one list; of equal ones the old one comes first."""
+    """Merge the first entries of two lists in descending order; of equal ones the old one comes first."""
     e, f = 0, 0
     for n in range(rows.shape[0]):
         if f == here.shape[0] or old[e] >= here[f]:
@@ -353,7 +353,7 @@ def rank_counts(met: Int32s, counts: Int32s, shared: Int32s, n_neighbors: int, s
 def take_best(
     met: Int32s, shared: Int32s, order: Int32s, cut: int, start: Ints, ties: Int32s, greatest: Floats, rows: Ints
 ) -> int:
-    """Take the rows with counts above ``cut`` by a counting sort, then the first ones at ``cut``; returns how many."""
+    """Take the rows with counts above ``cut`` by a counting sort, then the first ones at ``cut``; return how many."""
     n_ties, above = 0, start[cut]
     for e in range(met.shape[0]):
         c = shared[e]
@@ -381,7 +381,7 @@ def take_best(
 
 @kernel
 def ascend(rows: Ints) -> None:
-    """Sort row numbers in place; a few of them by insertion, which is faster than a call of the general sort."""
+    """Sort row numbers in place; a few of them by insertion, which is faster than the general sort."""
     if rows.shape[0] > INSERTED_UP_TO:
         rows.sort()
         return

@@ -1,6 +1,6 @@
-"""The kinds of leaf tables, as a type each; the arrays belong to the table itself.
+"""The kinds of leaf tables, with one type for each; the arrays belong to the table itself.
 
-A forest's manifest holds a kind as a `LeafEntry`; everywhere else it is one of these types.
+A forest's manifest has a kind as a `LeafEntry`; everywhere else it is one of these types.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     Arrays = Mapping[str, np.ndarray]
 
 SHARE, NEAREST = "share", "nearest"
-"""The vote of a tree for a row: the shares or means of its leaf; or the class or target of the most similar training
+"""The vote of a tree for a row: the shares or means of its leaf, or the class or target of the most similar training
 object there."""
 
 UNOBSERVED = "unobserved"
-"""The array that says of how many pairs of leaves no distance was observed; forests of complete distances have none."""
+"""Array with the number of pairs of leaves without an observed distance; forests of complete distances have none."""
 
 UNTAUGHT = {"same_leaf": SameLeaf, "path_lengths": PathLengths}
-"""Leaf tables of forests without a ground truth, which follow from the node table alone."""
+"""Leaf tables of forests without a ground truth, which follow from the node table."""
 
 
 class LeafEntry(TypedDict, total=False):
@@ -54,9 +54,9 @@ class LeafEntry(TypedDict, total=False):
 
 
 class Keeps:
-    """What leaves keep; the fields of each kind are its attributes in a manifest, but for those with their default.
+    """The contents of leaves; the fields of each kind are its attributes in a manifest, except those with defaults.
 
-    ``nearest`` says whether the most similar training object votes instead of the leaf; a manifest has it as a voting.
+    ``nearest`` is whether the most similar training object votes instead of the leaf; a manifest has it as ``voting``.
     """
 
     kind: ClassVar[str]
@@ -64,7 +64,7 @@ class Keeps:
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     def to_dict(self) -> LeafEntry:
-        """The kind as a manifest holds it."""
+        """Return the kind as an entry of a manifest."""
         entry: dict[str, Any] = {"kind": self.kind}
         for field in fields(self):
             value = getattr(self, field.name)
@@ -76,7 +76,7 @@ class Keeps:
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> Self:
-        """Read the kind from a manifest; raises KeyError if an attribute is missing."""
+        """Read the kind from a manifest; raise KeyError if an attribute is missing."""
         found = {"nearest": "voting" in entry, **entry}
         known = {
             field.name: found[field.name] for field in fields(cls) if field.name in found or field.default is MISSING
@@ -95,12 +95,12 @@ class KeepsCounts(Keeps):
     """
 
     class_weights: tuple[int, ...] | None = None
-    nearest: bool = False  # type: ignore[misc]  # of a class in other kinds
+    nearest: bool = False  # type: ignore[misc]  # a class variable in other kinds
     kind: ClassVar[str] = "class_counts"
     learned: ClassVar[TruthKind] = TruthKind.LABELS
 
     def table(self, table: NodeTable, arrays: Arrays) -> ClassCounts:
-        """The leaf table of these arrays; raises KeyError if one is missing."""
+        """Return the leaf table of these arrays; raise KeyError if one is missing."""
         return ClassCounts(table, arrays["class_counts"], self.class_weights, arrays.get(COSTS))
 
 
@@ -117,24 +117,24 @@ class KeepsMeans(Keeps):
     """
 
     factor: float
-    nearest: bool = False  # type: ignore[misc]  # of a class in other kinds
+    nearest: bool = False  # type: ignore[misc]  # a class variable in other kinds
     metric: str | None = None
     kind: ClassVar[str] = "means"
 
     @classmethod
     def from_kind(cls, learned: TruthKind, nearest: bool) -> KeepsMeans:
-        """What leaves keep of vectors of this kind."""
+        """Return the kind for vectors of this kind of ground truth."""
         return cls(FACTORS[learned], nearest, COSINE if learned == TruthKind.DIRECTIONS else None)
 
     @property
     def learned(self) -> TruthKind:
-        """The kind of ground truth that the forest has learned."""
+        """The kind of ground truth of the training."""
         if self.metric is not None:
             return TruthKind.DIRECTIONS
         return TruthKind.TARGETS if self.factor == 0.5 else TruthKind.EMBEDDING
 
     def table(self, table: NodeTable, arrays: Arrays) -> Means:
-        """The leaf table of these arrays; raises KeyError if one is missing."""
+        """Return the leaf table of these arrays; raise KeyError if one is missing."""
         return Means(table, arrays["means"], arrays["spreads"], float(self.factor))
 
 
@@ -146,7 +146,7 @@ class KeepsTargets(Keeps):
     learned: ClassVar[TruthKind] = TruthKind.DIFFERENCES
 
     def table(self, table: NodeTable, arrays: Arrays) -> TargetMembers:
-        """The leaf table of these arrays; raises KeyError if one is missing."""
+        """Return the leaf table of these arrays; raise KeyError if one is missing."""
         of_rows = (arrays["leaves"], arrays["in_bag"], arrays[TAUGHT_TARGETS], arrays.get("sample_weight"))
         return TargetMembers(table, *of_rows)
 
@@ -162,7 +162,7 @@ class KeepsMembers(Keeps):
     offset
         A constant that was subtracted from all distances; None: 0.
     scale
-        Of an older forest, which reads distances in fixed point; None: they are read unchanged.
+        Scale of an older forest, which reads distances in fixed point; None: they are read unchanged.
     """
 
     offset: float | None = None
@@ -171,7 +171,7 @@ class KeepsMembers(Keeps):
     learned: ClassVar[TruthKind] = TruthKind.DISTANCES
 
     def table(self, table: NodeTable, arrays: Arrays) -> Members:
-        """The leaf table of these arrays; raises KeyError if one is missing."""
+        """Return the leaf table of these arrays; raise KeyError if one is missing."""
         offset, scale = float(self.offset or 0.0), float(self.scale or 0.0)
         of_rows = (arrays["leaves"], arrays["in_bag"], arrays["distances"], offset, scale, arrays.get("sample_weight"))
         if UNOBSERVED in arrays:
@@ -187,7 +187,7 @@ class KeepsLeafDistances(Keeps):
     learned: ClassVar[TruthKind] = TruthKind.DISTANCES
 
     def table(self, table: NodeTable, arrays: Arrays) -> LeafDistances:
-        """The leaf table of these arrays; raises KeyError if one is missing."""
+        """Return the leaf table of these arrays; raise KeyError if one is missing."""
         if UNOBSERVED in arrays:
             return ObservedLeafDistances(table, arrays["leaf_distances"], unobserved=arrays[UNOBSERVED])
         return LeafDistances(table, arrays["leaf_distances"])
@@ -202,7 +202,7 @@ class KeepsGraph(Keeps):
     absent
         The distance of two rows without a link.
     offset
-        A constant that was subtracted from all distances, also from ``absent``; None: 0.
+        A constant that was subtracted from all distances, including ``absent``; None: 0.
     """
 
     absent: float
@@ -211,7 +211,7 @@ class KeepsGraph(Keeps):
     learned: ClassVar[TruthKind] = TruthKind.DISTANCES
 
     def table(self, table: NodeTable, arrays: Arrays) -> GraphMembers:
-        """The leaf table of these arrays; raises KeyError if one is missing."""
+        """Return the leaf table of these arrays; raise KeyError if one is missing."""
         kept = KeptLinks(*(arrays[name] for name in GRAPH_ARRAYS))
         of_rows = (arrays["leaves"], arrays["in_bag"], kept, float(self.absent), float(self.offset or 0.0))
         return GraphMembers(table, *of_rows, arrays.get("sample_weight"))
@@ -224,12 +224,12 @@ class KeepsNothing(Keeps):
     ``unit`` is the in-bag weight that counts as one row in a path length.
     """
 
-    kind: str  # type: ignore[misc]  # of a class in other kinds
+    kind: str  # type: ignore[misc]  # a class variable in other kinds
     unit: int = 1
     learned: ClassVar[TruthKind] = TruthKind.NOTHING
 
     def table(self, table: NodeTable, _arrays: Arrays) -> SameLeaf | PathLengths:
-        """The leaf table."""
+        """Return the leaf table."""
         return UNTAUGHT[self.kind](table) if self.unit == 1 else PathLengths(table, unit=self.unit)
 
 
@@ -242,7 +242,7 @@ class KeepsVotes(Keeps):
     learned: ClassVar[TruthKind] = TruthKind.LINKS
 
     def table(self, table: NodeTable, arrays: Arrays) -> Votes:
-        """The leaf table of these arrays; raises KeyError if one is missing."""
+        """Return the leaf table of these arrays; raise KeyError if one is missing."""
         return Votes(table, arrays["class_counts"], self.voting)
 
 
@@ -255,7 +255,7 @@ class KeepsRanks(Keeps):
     learned: ClassVar[TruthKind] = TruthKind.LINKS
 
     def table(self, table: NodeTable, arrays: Arrays) -> Ranks:
-        """The leaf table of these arrays; raises KeyError if one is missing."""
+        """Return the leaf table of these arrays; raise KeyError if one is missing."""
         return Ranks(table, arrays["class_counts"], arrays["scores"], self.aggregation)
 
 
@@ -268,14 +268,14 @@ LEAF_KINDS: dict[str, type[LeafKind]] = {
     **dict.fromkeys(UNTAUGHT, KeepsNothing),
     **{kind.kind: kind for kind in (KeepsVotes, KeepsRanks)},
 }
-"""The kinds by their names in manifests."""
+"""Kinds by their names in manifests."""
 
 VOICES = {KeepsCounts.kind: "codes", KeepsMeans.kind: "targets"}
-"""For each kind of leaf table that votes of training objects may replace: the array that holds these votes."""
+"""Arrays of training objects' votes, by the kind of leaf table that these votes may replace."""
 
 
 def leaf_kind(entry: LeafEntry) -> LeafKind:
-    """Read the kind that `to_dict` has written; raises KeyError for an unknown kind and for a missing key.
+    """Read the kind that `to_dict` has written; raise KeyError for an unknown kind and for a missing key.
 
     Examples
     --------

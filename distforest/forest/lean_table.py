@@ -1,14 +1,14 @@
-"""A node table in a quarter of the memory: what a forest that was opened keeps of its nodes.
+"""A node table in a quarter of the memory, as an opened forest keeps it.
 
 ::
 
     inner    1 0 1 1 0 ...           a bit a node
     left     -                       the k-th inner node of a tree, from 0, has the children 2 k + 1 and 2 k + 2
-    columns  3 17 5 ...              of inner nodes alone, in the fewest bytes that hold them all
+    columns  3 17 5 ...              only of inner nodes, in the narrowest dtype
     weights  -                       all are 1
 
-Every array is kept by the first of these ways that gives it back bit for bit, and else as it is. One that a kernel asks
-for is made and kept from then on; walks down single columns ask for none, as they have nodes of their own (`steps`).
+Every array is kept by the first of these ways that restores it bit for bit, otherwise unchanged. An array that a kernel
+needs is made and kept from then on. Walks down single columns need none, as they have separate nodes (`steps`).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from distforest.sources.source import Ints
 
 LEAN = ("left", "right", "threshold", "width", "columns", "weights", "gain", "n_rows")
-"""The arrays that are kept otherwise than they are; all others as they are."""
+"""Arrays that are kept in another form; all others are kept unchanged."""
 
 SELDOM = ("gain", "n_rows")
-"""Those of them that no route asks for, so that they are not kept once they were made."""
+"""Those of them that no route needs, so that they are not kept after they were made."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,11 @@ class KeptArray:
     Attributes
     ----------
     values
-        Its values, or those of inner nodes, in a narrower dtype; one value if all are the same.
+        The values, or those of inner nodes, in a narrower dtype; one value if all are the same.
     dtype
-        Its own dtype.
+        The dtype of the array.
     elsewhere
-        The value of leaves if ``values`` are those of inner nodes; None if they are those of all.
+        The value of leaves if ``values`` are those of inner nodes; None if they are those of all nodes.
     """
 
     values: np.ndarray
@@ -55,13 +55,13 @@ class KeptArray:
 
     @classmethod
     def from_array(cls, array: np.ndarray, inner: NDArray[np.bool_] | None = None, elsewhere: float = 0.0) -> KeptArray:
-        """Keep an array, if ``inner`` is given one of a value a node, of which leaves have mostly ``elsewhere``."""
+        """Keep an array; if ``inner`` is given, it has one value per node, mostly ``elsewhere`` for leaves."""
         if inner is not None and are_all(array[~inner], np.array(elsewhere, array.dtype)):
             return cls(shortest(array[inner]), array.dtype, elsewhere)
         return cls(shortest(array), array.dtype)
 
     def array(self, n: int, inner: NDArray[np.bool_]) -> np.ndarray:
-        """The array of ``n`` values, as it was."""
+        """Restore the array of ``n`` values."""
         if self.elsewhere is None:
             return np.full(n, self.values[0], self.dtype) if len(self.values) == 1 else self.values.astype(self.dtype)
         array = np.full(n, self.elsewhere, self.dtype)
@@ -70,7 +70,7 @@ class KeptArray:
 
 
 def shortest(array: np.ndarray) -> np.ndarray:
-    """The values in the narrowest dtype that gives them back, and a single one if they are all the same.
+    """Return the values in the narrowest dtype that restores them, and a single one if they are all the same.
 
     Examples
     --------
@@ -91,19 +91,19 @@ def shortest(array: np.ndarray) -> np.ndarray:
 
 
 def are_all(array: np.ndarray, value: np.generic | np.ndarray) -> bool:
-    """Whether all values of an array have the bits of a value of the same dtype."""
+    """Return whether all values of an array have the bits of a value of the same dtype."""
     as_integers: DTypeLike = f"i{array.itemsize}"
     return bool((array.view(as_integers) == value.view(as_integers)).all())
 
 
 def same_bits(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether two arrays of a dtype have the same bits: 0 and -0 differ."""
+    """Return whether two arrays of a dtype have the same bits: 0 and -0 differ."""
     as_integers: DTypeLike = f"i{one.itemsize}"
     return np.array_equal(one.view(as_integers), other.view(as_integers))
 
 
 class LeanTable(NodeTable):
-    """A node table that makes its arrays when they are asked for."""
+    """A node table that makes its arrays when they are needed."""
 
     kept: dict[str, KeptArray]
     inner_bits: NDArray[np.uint8]
@@ -124,7 +124,7 @@ class LeanTable(NodeTable):
         }
 
     def __getattr__(self, name: str) -> np.ndarray:
-        """Make an array of `LEAN`, of which there is none yet."""
+        """Make an array of `LEAN` that does not exist yet."""
         if name not in LEAN or "kept" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         array = self._made(name)
@@ -151,21 +151,21 @@ class LeanTable(NodeTable):
 
     @cached_property
     def steps(self) -> WalkSteps | None:
-        """The trees for rows without missing values, as of any table; the arrays that they need are not kept."""
+        """The trees for rows without missing values, as for any table; the arrays that they need are not kept."""
         return self.wide().steps
 
     @cached_property
     def steps_of_twice(self) -> WalkSteps | None:
-        """The trees for rows whose values are there twice, as of any table."""
+        """The trees for rows whose values are there twice, as for any table."""
         return self.wide().steps_of_twice
 
     @cached_property
     def offset(self) -> Ints:
-        """Where each node's projection begins in ``columns`` and ``weights``, shape (N + 1,)."""
+        """Start of each node's projection in ``columns`` and ``weights``, shape (N + 1,)."""
         return offsets(self.__dict__["width"] if "width" in self.__dict__ else self._made("width"))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The table's arrays by name; those that are made for it are not kept."""
+        """Return the table's arrays by name; those that are made for it are not kept."""
         arrays = {name: self.__dict__.get(name) for name in NodeTable.__dataclass_fields__}
         return {
             name: self._made(name) if array is None else array
@@ -174,11 +174,11 @@ class LeanTable(NodeTable):
         }
 
     def wide(self) -> NodeTable:
-        """The table with all of its arrays."""
+        """Return the table with all of its arrays."""
         return NodeTable(**self.arrays())
 
     def sending_on(self) -> NodeTable:
-        """The table that sends on a row that lacks a value, as of any table; it shares what is kept."""
+        """Return the table that sends on a row with a missing value, as for any table; it shares the kept arrays."""
         if self.missing_right is not None:
             return self
         twin = object.__new__(LeanTable)
@@ -190,13 +190,13 @@ class LeanTable(NodeTable):
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of what is kept of the nodes, with the arrays that were made since."""
+        """Bytes of the kept arrays, including those that were made since."""
         arrays = [array for array in self.__dict__.values() if isinstance(array, np.ndarray)]
         return sum(array.nbytes for array in arrays) + sum(own.values.nbytes for own in self.kept.values())
 
 
 def children_by_levels(tree_size: Ints, inner: NDArray[np.bool_]) -> tuple[np.ndarray, np.ndarray]:
-    """The children where the k-th inner node of each tree has the numbers 2 k + 1 and 2 k + 2; leaves have `LEAF`."""
+    """Return the children of all nodes: 2 k + 1 and 2 k + 2 for the k-th inner node of each tree, `LEAF` for leaves."""
     start = offsets(tree_size)[:-1]
     before: Ints = np.cumsum(inner) - inner  # inner nodes of the whole table before each node
     k: Ints = before - np.repeat(before[start], tree_size)

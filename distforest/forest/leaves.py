@@ -12,7 +12,7 @@ kind               arrays                                 distance of two nodes 
 ``path_lengths``   none (see path_lengths.py)             1[l != l']
 =================  =====================================  =============================================
 
-Where some z_ij are unobserved, ``members`` and ``leaf_distances`` are those of observed_leaves.py. The third kind is in
+If some z_ij are unobserved, ``members`` and ``leaf_distances`` are those of observed_leaves.py. The third kind is in
 target_leaves.py, the next two are in members.py.
 
 The class weights c are 1 unless given. Every distance is symmetric bit for bit, and does not depend on the other nodes
@@ -43,16 +43,16 @@ Counts = NDArray[np.int32]
 InBag = NDArray[np.uint8]
 
 COSTS = "costs"
-"""The array of the distances of classes, in forests for which not all classes are equally far apart."""
+"""Array of the distances of classes, in forests whose classes are not all equally far apart."""
 
 LAID_NUMBERS = 1 << 22
-"""Most numbers of `LaidMeans`, 32 MiB; of more rows or trees each leaf is read once, and looked up for each row."""
+"""Largest number of values of `LaidMeans`, 32 MiB; for more, each leaf is read once and looked up for each row."""
 
 MAX_CLASS_WEIGHT = 1 << 24
 """Largest weight of a class."""
 
 NODES_OF_A_BLOCK = 1 << 16
-"""Nodes whose counts are added up at once."""
+"""Number of nodes whose counts are added up at once."""
 
 
 class LeafTable(PickledWithoutCaches, ABC):
@@ -71,12 +71,12 @@ class LeafTable(PickledWithoutCaches, ABC):
 
     @property
     def is_quick(self) -> bool:
-        """Whether one row's distances to all nodes take little time: then a few rows are compared one by one."""
+        """Whether one row's distances to all nodes take little time, so that few rows are compared one by one."""
         return False
 
     @abstractmethod
     def arrays(self) -> dict[str, np.ndarray]:
-        """The table's arrays by name, without those of the node table."""
+        """Return the table's arrays by name, without those of the node table."""
 
     @abstractmethod
     def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:
@@ -87,24 +87,24 @@ class LeafTable(PickledWithoutCaches, ABC):
         return self.pairs(tree, np.repeat(left, len(right)), np.tile(right, len(left))).reshape(len(left), len(right))
 
     def from_row(self, row: OfOneRow, held: HeldNodes, apart: Floats) -> None:
-        """Distances of one row's nodes: apart[root[t] + l] for each held node l of each of its trees t."""
+        """Compute the distances of one row's nodes: apart[root[t] + l] for each held node l of each of its trees t."""
         for tree in row.trees.tolist():
             nodes = held.nodes[held.start[tree] : held.start[tree + 1]].astype(np.int64)
             apart[row.root[tree] + nodes] = self.between(tree, row.ends[tree : tree + 1].astype(np.int64), nodes)[0]
 
     @abstractmethod
     def check(self) -> None:
-        """Refuse arrays that do not match the node table; raises ArtifactError."""
+        """Refuse arrays that do not match the node table; raise ArtifactError."""
 
 
 def drawn_weights(in_bag: InBag | Int32s, sample_weight: Int32s | None, tree: int) -> Int32s:
-    """The in-bag weight of each row in a tree, shape (n_rows,): how often it was drawn, times its weight."""
+    """Return the in-bag weight of each row in a tree, shape (n_rows,): how often it was drawn, times its weight."""
     weights: Int32s = in_bag[tree].astype(np.int32)
     return weights if sample_weight is None else weights * sample_weight
 
 
 def check_members(table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s) -> None:
-    """Refuse a leaf in which no in-bag row lies; raises ArtifactError."""
+    """Refuse a leaf without an in-bag row; raise ArtifactError."""
     for tree in range(table.n_trees):
         span = slice(table.tree_start[tree], table.tree_start[tree + 1])
         drawn = leaves[tree, in_bag[tree] > 0]
@@ -114,7 +114,7 @@ def check_members(table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s) -> N
 
 
 def expect(name: str, found: np.ndarray, shape: tuple[int, ...], dtype: type) -> None:
-    """Refuse an array of another shape or dtype; raises ArtifactError."""
+    """Refuse an array of another shape or dtype; raise ArtifactError."""
     if found.shape != shape or found.dtype != dtype:
         raise ArtifactError(
             f"{name}: expected {np.dtype(dtype).name} of shape {shape}, found {found.dtype} of shape {found.shape}"
@@ -122,7 +122,7 @@ def expect(name: str, found: np.ndarray, shape: tuple[int, ...], dtype: type) ->
 
 
 class ShareTable(NamedTuple):
-    """What the shares of classes in nodes follow from: counts[l, k] factors[k] / sizes[l], see `ClassCounts`.
+    """The parts of the class shares in nodes, counts[l, k] factors[k] / sizes[l]: see `ClassCounts`.
 
     ``pure`` is the only class of a node, -1 if there are several, shape (N,).
     """
@@ -136,9 +136,9 @@ class ShareTable(NamedTuple):
 
 @dataclass(frozen=True)
 class ClassCounts(LeafTable):
-    """In-bag weight of each class in each node, also in inner nodes, shape (N, K); and the class weights.
+    """In-bag weight of each class in each node, inner nodes included, shape (N, K), and the class weights.
 
-    ``costs`` are the distances C of classes, shape (K, K); None: 1 for any two.
+    ``costs`` are the distances C of classes, shape (K, K); None: 1 for any two classes.
     """
 
     table: NodeTable
@@ -148,7 +148,7 @@ class ClassCounts(LeafTable):
     kind: str = "class_counts"
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The counts, and the costs if there are any."""
+        """Return the counts, and the costs if there are any."""
         return {"class_counts": self.class_counts, **({} if self.costs is None else {COSTS: self.costs})}
 
     @property
@@ -157,7 +157,7 @@ class ClassCounts(LeafTable):
         return int(self.class_counts.shape[1])
 
     def outputs(self, tree: int, nodes: Ints) -> Floats:
-        """Share of each class in each node: counts times class weights over their sum, shape (n_nodes, K)."""
+        """Return the share of each class in each node, by counts times class weights, shape (n_nodes, K)."""
         counts = self.class_counts[self.table.tree_start[tree] + nodes].astype(np.float64)
         if self.class_weights is not None:
             counts *= self.class_weights
@@ -204,15 +204,15 @@ class ClassCounts(LeafTable):
 
     @property
     def is_quick(self) -> bool:
-        """Whether one row's distances to all nodes take little time: all but those by costs."""
+        """Whether one row's distances to all nodes take little time: all except those by costs."""
         return self.costs is None
 
     def add_outputs(self, nodes: Int32s, voters: Int32s, votes: Floats, total: Floats) -> None:
-        """Add `outputs` of all trees, or the votes of those that vote instead: see `add_class_shares`."""
+        """Add `outputs` of all trees, or the votes of training objects: see `add_class_shares`."""
         add_class_shares(self._shares, nodes, voters, votes, total)
 
     def check(self) -> None:
-        """Refuse counts that are negative or do not add up to ``n_rows`` > 0; raises ArtifactError."""
+        """Refuse counts that are negative or do not add up to ``n_rows`` > 0; raise ArtifactError."""
         shape = (len(self.table.left), self.class_counts.shape[-1] if self.class_counts.ndim == 2 else 1)
         expect("class_counts", self.class_counts, shape, np.int32)
         if self.class_weights is not None and len(self.class_weights) != self.n_outputs:
@@ -285,7 +285,7 @@ class Means(LeafTable):
         return True
 
     def laid(self, nodes: Int32s) -> LaidMeans | None:
-        """What this table has of the nodes of rows, shape (n_trees, n_rows); None above `LAID_NUMBERS`."""
+        """Lay out the means and spreads of the nodes of rows, shape (n_trees, n_rows); None above `LAID_NUMBERS`."""
         if nodes.size * (self.n_outputs + 1) > LAID_NUMBERS:
             return None
         places = self.table.tree_start[:-1, None] + nodes
@@ -296,11 +296,11 @@ class Means(LeafTable):
         add_laid_distances(self.table.tree_start, self.means, self.spreads, self.factor, ends, laid, total)
 
     def add_outputs(self, nodes: Int32s, voters: Int32s, votes: Floats, total: Floats) -> None:
-        """Add `outputs` of all trees, or the votes of those that vote instead: see `add_means`."""
+        """Add `outputs` of all trees, or the votes of training objects: see `add_means`."""
         add_means(self.table.tree_start, self.means, nodes, voters, votes, total)
 
     def check(self) -> None:
-        """Refuse means and spreads that are not finite, and negative spreads; raises ArtifactError."""
+        """Refuse means and spreads that are not finite, and negative spreads; raise ArtifactError."""
         n = len(self.table.left)
         expect("means", self.means, (n, self.means.shape[-1] if self.means.ndim == 2 else 1), np.float64)
         expect("spreads", self.spreads, (n,), np.float64)
@@ -377,7 +377,7 @@ def spread_distances_of_pairs(
 
 @no_refcount
 def share_of(table: ShareTable, node: int, k: int) -> float:
-    """The share of class k in a node, a number in the whole table."""
+    """Return the share of class k in a node, a number in the whole table."""
     return table.counts[node, k] * table.factors[k] / table.sizes[node]
 
 

@@ -1,4 +1,4 @@
-"""Margins: by how much the trees that did not draw an object prefer its class, and how often their vote can be wrong.
+"""Margins: the preference of trees for the class of an object out of bag, and a bound on the error of their vote.
 
 Let p_t be the class shares of tree t for object i of class y, and j the other class with the largest mean share over
 the trees out of bag. The margin of a tree is p_t[y] - p_t[j], and the vote of the forest is right where the mean margin
@@ -24,8 +24,8 @@ class Margins(NamedTuple):
     Attributes
     ----------
     mean, variance
-        Of the margins of the trees that did not draw an object, shape (n_rows,); NaN where there is none, and the
-        variance where there is only one.
+        Mean and variance of the margins of the trees that did not draw an object, shape (n_rows,); NaN without such a
+        tree, and the variance also with a single one.
     n_trees
         Number of these trees, shape (n_rows,).
     """
@@ -36,7 +36,7 @@ class Margins(NamedTuple):
 
 
 def out_of_bag_margins(forest: Forest, codes: Int32s) -> Margins:
-    """The margins of the training objects; ``codes`` are their classes, shape (n_rows,)."""
+    """Return the margins of the training objects; ``codes`` are their classes, shape (n_rows,)."""
     (shares, count), leaf_table = out_of_bag(forest), predicting(forest)
     rows = np.arange(len(codes))
     others = shares.copy()
@@ -54,18 +54,18 @@ def out_of_bag_margins(forest: Forest, codes: Int32s) -> Margins:
 
 
 def most_errors(margins: Margins, weights: Floats) -> float:
-    """The most objects, as a share, that the vote of ever more trees gets wrong: V / (V + s^2) where s > 0, else 1.
+    """Bound the share of objects that the vote of ever more trees gets wrong: V / (V + s^2) where s > 0, else 1.
 
-    s is the mean over the objects of their mean margin. V is its variance over the objects, less what comes of few
+    s is the mean over the objects of their mean margin. V is its variance over the objects, less the part due to few
     trees: the mean of (an object's variance over trees / number of trees). Breiman bounds the share by V / s^2 (Theorem
     2.3, by Chebyshev's inequality); the side on which the vote is right needs no bound (Cantelli's inequality).
 
     Parameters
     ----------
     margins
-        Margins of the objects, of which those with two trees at least count.
+        Margins of the objects; those with at least two trees count.
     weights
-        Weights of the objects, shape (n_rows,), of which those must not all be 0.
+        Weights of the objects, shape (n_rows,); those of counting objects must not all be 0.
 
     Examples
     --------

@@ -1,15 +1,15 @@
-"""Leaf tables of training distances: their means over the members of leaves, computed when asked for, or kept.
+"""Leaf tables of training distances: their means over the members of leaves, computed when needed, or kept.
 
-A mean over the members of two leaves costs as many reads as it has terms. Of small trees the distances of all pairs of
-leaves are kept with the forest (`LeafDistances`). Of others, whoever asks for one row after another keeps those that
-were computed (`KeptDistances`), as the next row ends in some of the same leaves. They lie side by side, by the numbers
-of the leaves of a tree::
+A mean over the members of two leaves costs as many reads as it has terms. For small trees, the forest keeps the
+distances of all pairs of leaves (`LeafDistances`). For others, a caller that computes one row after another keeps the
+distances (`KeptDistances`), as the next row ends in some of the same leaves. They are stored side by side, by the
+numbers of the leaves of a tree::
 
     tree 0, leaf 0   0.1 0.7 0.9       training rows' leaves   2 0 0 1
-    tree 0, leaf 1   .   .   .         not yet asked for
+    tree 0, leaf 1   .   .   .         not yet computed
     tree 0, leaf 2   0.9 0.4 0.2
 
-so that a row's distances to the training rows are looked up at once. Memory is touched where leaves were asked for.
+so that a row's distances to the training rows are looked up at once. Only computed leaves touch memory.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 N = TypeVar("N", int, "Ints")
 
 KEPT_NUMBERS = 1 << 25
-"""Most numbers that are kept, 256 MiB; of more or larger trees nothing is."""
+"""Largest number of values that are kept, 256 MiB; otherwise nothing is kept."""
 
 
 class Groups(NamedTuple):
-    """The in-bag rows of one tree, grouped by node: ``start`` is where each node's rows begin, shape (n_nodes + 1,)."""
+    """The in-bag rows of a tree, grouped by node: ``start`` is the start of each node's rows, shape (n_nodes + 1,)."""
 
     start: Ints
     rows: Int32s
@@ -66,7 +66,7 @@ class Members(LeafTable):
     offset
         A constant that was subtracted from all distances.
     scale
-        Of an older forest, which reads z_ij as rint(z_ij scale) / scale; 0: distances are read unchanged.
+        Scale of an older forest, which reads z_ij as rint(z_ij scale) / scale; 0: distances are read unchanged.
     sample_weight
         The weight of each training row, shape (n_rows,), by which its multiplicity is multiplied; None: 1.
     """
@@ -81,22 +81,22 @@ class Members(LeafTable):
     kind: str = "members"
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The training distances."""
+        """Return the training distances."""
         return {"distances": self.distances}
 
     @cached_property
     def read(self) -> Float32s:
-        """The distances as they are read; in fixed point they are float32 too, because the scale is a power of two."""
+        """The distances as they are read; in fixed point they are float32, too, as the scale is a power of two."""
         if not self.scale:
             return self.distances
         read = np.empty_like(self.distances)
-        with np.errstate(over="ignore", invalid="ignore"):  # a file of unknown origin may hold any scale
+        with np.errstate(over="ignore", invalid="ignore"):  # a file of unknown origin may have any scale
             for rounded, row in zip(read, self.distances, strict=True):
                 rounded[:] = np.rint(row * np.float64(self.scale)) / self.scale
         return read
 
     def groups(self, tree: int) -> Groups:
-        """The in-bag rows of a tree by their leaves."""
+        """Return the in-bag rows of a tree by their leaves."""
         weights = drawn_weights(self.in_bag, self.sample_weight, tree)
         return group(self.leaves[tree], weights, int(self.table.tree_size[tree]))
 
@@ -131,11 +131,11 @@ class Members(LeafTable):
         return True
 
     def _hold(self, distances: Float32s) -> NDArray[np.bool_]:
-        """Which rows of distances have no value that is refused, shape (n_rows,)."""
+        """Return which rows of distances have only valid values, shape (n_rows,)."""
         return np.asarray(np.isfinite(distances).all(axis=1))
 
     def check(self) -> None:
-        """Refuse distances that are not finite or not square, and leaves without members; raises ArtifactError."""
+        """Refuse distances that are not finite or not square, and leaves without members; raise ArtifactError."""
         n = self.leaves.shape[1]
         expect("distances", self.distances, (n, n), np.float32)
         for first in range(0, n, 4096):
@@ -154,7 +154,7 @@ class LeafDistances(LeafTable):
     kind: str = "leaf_distances"
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The triangles."""
+        """Return the triangles."""
         return {"leaf_distances": self.leaf_distances}
 
     @cached_property
@@ -166,18 +166,18 @@ class LeafDistances(LeafTable):
 
     @cached_property
     def _ends(self) -> Ints:
-        """Where each tree's triangle begins, shape (n_trees + 1,)."""
+        """Start of each tree's triangle, shape (n_trees + 1,)."""
         return offsets(triangle_size(leaves_per_tree(self.table)))
 
     def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:
-        """Distances pair by pair."""
+        """Return distances pair by pair."""
         start, triangle = self.table.tree_start[tree], self.leaf_distances[self._ends[tree] : self._ends[tree + 1]]
         one, other = self.numbers[start + left].astype(np.int64), self.numbers[start + right].astype(np.int64)
         high = np.maximum(one, other)
         return np.take(triangle, high * (high + 1) // 2 + np.minimum(one, other))
 
     def from_row(self, row: OfOneRow, held: HeldNodes, apart: Floats) -> None:
-        """Distances of one row's nodes."""
+        """Compute the distances of one row's nodes."""
         triangles_of_row(self.table.tree_start, self.numbers, self._ends, self.leaf_distances, row, held, apart)
 
     @property
@@ -186,7 +186,7 @@ class LeafDistances(LeafTable):
         return True
 
     def check(self) -> None:
-        """Refuse triangles of the wrong size, and values that are not finite; raises ArtifactError."""
+        """Refuse triangles of the wrong size, and values that are not finite; raise ArtifactError."""
         size = int(triangle_size(leaves_per_tree(self.table)).sum())
         expect("leaf_distances", self.leaf_distances, (size,), np.float64)
         holds = np.isfinite(self.leaf_distances)
@@ -195,7 +195,7 @@ class LeafDistances(LeafTable):
 
 
 def leaves_per_tree(table: NodeTable) -> Ints:
-    """Number of leaves of each tree, shape (n_trees,)."""
+    """Return the number of leaves of each tree, shape (n_trees,)."""
     total = offsets(table.is_leaf)
     return np.subtract(total[table.tree_start[1:]], total[table.tree_start[:-1]])
 
@@ -290,7 +290,7 @@ class RowsOfLeaves(NamedTuple):
     Attributes
     ----------
     start, rows, weights
-        Where each leaf's rows begin, shape (n_leaves + 1,); their numbers, ascending in each leaf; their weights.
+        Start of each leaf's rows, shape (n_leaves + 1,); their numbers, ascending in each leaf; their weights.
     mass
         The weight of each leaf, shape (n_leaves,).
     """
@@ -302,7 +302,7 @@ class RowsOfLeaves(NamedTuple):
 
     @classmethod
     def from_members(cls, members: Members, tree: int) -> RowsOfLeaves:
-        """The rows of a tree of ``members``."""
+        """Return the rows of a tree of ``members``."""
         table, groups = members.table, members.groups(tree)
         nodes = np.flatnonzero(table.is_leaf[table.tree_start[tree] : table.tree_start[tree + 1]])
         start = offsets(np.diff(groups.start)[nodes])  # inner nodes have no rows
@@ -310,10 +310,10 @@ class RowsOfLeaves(NamedTuple):
 
 
 def leaf_triangles(members: Members, block_rows: int) -> Floats:
-    """The packed distances of all pairs of leaves of each tree, tree after tree: see `LeafDistances`.
+    """Return the packed distances of all pairs of leaves of each tree, tree after tree: see `LeafDistances`.
 
-    The matrix of ``members`` is read once for all trees, ``block_rows`` rows at a time, in their order, whatever leaf
-    they are in. A row adds one inner sum to each leaf with a number not below its own::
+    The matrix of ``members`` is read once for all trees, ``block_rows`` rows at a time, in order, whatever leaf they
+    are in. A row adds one inner sum to each leaf with a number not below its own::
 
         row 8, leaf 2   z_8.  in the order of the leaves  [ leaf 1 | leaf 2 | leaf 5 | leaf 6 ]
                                                                       sum      sum      sum       times w_8
@@ -323,7 +323,7 @@ def leaf_triangles(members: Members, block_rows: int) -> Floats:
     ends = offsets(triangle_size(leaves_per_tree(members.table)))
     triangles = np.zeros(ends[-1])
     trees = [RowsOfLeaves.from_members(members, tree) for tree in range(members.table.n_trees)]
-    leaf, weight = np.zeros((2, len(trees), members.leaves.shape[1]), np.int32)  # of each training row, 0 out of bag
+    leaf, weight = np.zeros((2, len(trees), members.leaves.shape[1]), np.int32)  # by training row, 0 out of bag
     for number, tree in enumerate(trees):
         leaf[number, tree.rows] = np.repeat(np.arange(len(tree.mass)), np.diff(tree.start))
         weight[number, tree.rows] = tree.weights
@@ -364,7 +364,7 @@ def add_rows(
 
 @dataclass(frozen=True, eq=False)
 class KeptDistances:
-    """The distances of leaves that were asked for.
+    """The distances of leaves that were computed so far.
 
     Attributes
     ----------
@@ -375,15 +375,15 @@ class KeptDistances:
     first_leaf
         Number of leaves of the trees before each, shape (n_trees + 1,).
     number
-        The number of each node among the leaves of its tree, shape (N,); -1 of other nodes.
+        The number of each node among the leaves of its tree, shape (N,); -1 for inner nodes.
     places
         The numbers of the leaves of the training rows, shape (n_trees, n_rows).
     first
-        Where the distances of each tree begin, shape (n_trees + 1,).
+        Start of the distances of each tree, shape (n_trees + 1,).
     kept
         The distances, leaf after leaf, shape (first[-1],).
     is_known
-        Whether those of each leaf are there, shape (L,).
+        Whether the distances of each leaf are computed, shape (L,).
     """
 
     members: Members
@@ -397,9 +397,9 @@ class KeptDistances:
 
     @classmethod
     def allocate(cls, members: Members, nodes: Int32s) -> KeptDistances | None:
-        """Room for the distances to training rows in ``nodes``, shape (n_trees, n_rows), leaves all of them.
+        """Allocate the distances to training rows in ``nodes``, shape (n_trees, n_rows), which are all leaves.
 
-        None if that is more than `KEPT_NUMBERS`.
+        Return None if they are more than `KEPT_NUMBERS`.
         """
         table, n_leaves = members.table, leaves_per_tree(members.table)
         first = offsets(n_leaves * n_leaves)
@@ -414,7 +414,7 @@ class KeptDistances:
     def add(self, nodes: Int32s, total: Floats) -> bool:
         """Add the distances of all trees from rows in ``nodes``, shape (n_trees, n), to ``total``, shape (n, n_rows).
 
-        Adds nothing and returns False if a node is no leaf.
+        If a node is not a leaf, add nothing and return False.
         """
         leaves = self.number[self.members.table.tree_start[:-1, None] + nodes]
         if (leaves < 0).any():
@@ -428,20 +428,20 @@ class KeptDistances:
         return True
 
     def keep(self, tree: int, own: int) -> None:
-        """Keep the distances of a leaf of a tree."""
+        """Compute and keep the distances of a leaf of a tree."""
         rows = self.of_leaves[tree]
         begin = self.first[tree] + own * len(rows.mass)
         means = self.kept[begin : begin + len(rows.mass)]
         means_of_leaf(rows, self.members.read, own, np.empty(rows.start[own]), means)
         means += self.members.offset
-        self.is_known[self.first_leaf[tree] + own] = True  # after they are: another thread may ask for the same
+        self.is_known[self.first_leaf[tree] + own] = True  # only now, as another thread may need the same
 
 
 @kernel
 def means_of_leaf(of: RowsOfLeaves, distances: Float32s, own: int, inner: Floats, means: Floats) -> None:
     """means[b] = mean of z_ij over i in leaf ``own``, j in leaf b, in the order of `mean_between`.
 
-    Four rows of the leaf are read at once; in place of rows after the last, that one is read with weight 0. A row adds
+    Four rows of the leaf are read at once; instead of rows after the last, that one is read with weight 0. A row adds
     to the inner sums, ``inner``, of all rows in leaves before its own, and to the means of all other leaves.
     """
     start, rows, weights, mass = of

@@ -1,4 +1,4 @@
-"""Forests of the same data and parameters, but of other seeds, merged: the trees of all of them as one forest.
+"""Merging of forests of the same data and parameters, but of other seeds, into one forest with all trees.
 
 ::
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from distforest.forest.forest import Meaning
 
 MERGED = "merged"
-"""The entry of a merged forest's provenance: the spans of its trees, and what tells its data."""
+"""Key of a merged forest's provenance for the spans of its trees and the identity of its data."""
 
 REPEATED = (*FURTHER_ARRAYS, *GRAPH_ARRAYS, "distances", COSTS, TAUGHT_TARGETS)
-"""Arrays of a forest that repeat its inputs, and come from no tree."""
+"""Arrays of a forest that repeat its inputs."""
 
 OF_ALL_TREES = "leaf_distances"
-"""The array that is left out if one of the forests keeps the distances of its training rows instead."""
+"""Array that is dropped if one of the forests keeps the distances of its training rows instead."""
 
 DROPPED = ("data_sha256", "fingerprint", "chosen_cut", "grown_by", ESTIMATES)
 """Entries of the provenance that hold for a single fit."""
@@ -57,17 +57,17 @@ class TreeSpan:
         return f"trees {self.first} to {self.last} of seed {self.seed}"
 
     def overlaps(self, other: TreeSpan) -> bool:
-        """Whether a tree is in both."""
+        """Return whether the spans have a tree in common."""
         return self.seed == other.seed and self.first <= other.last and other.first <= self.last
 
     @property
     def entry(self) -> dict[str, int]:
-        """The span as the provenance holds it."""
+        """The span as an entry of the provenance."""
         return {"seed": self.seed, "first": self.first, "last": self.last}
 
 
 def merged_in_words(provenance: Mapping[str, Any]) -> str:
-    """Which forests were merged, in words; empty if none were.
+    """Return a text of the merged forests; empty if none were merged.
 
     Examples
     --------
@@ -93,20 +93,20 @@ def merged(forests: Sequence[Forest]) -> Forest:
     Parameters
     ----------
     forests
-        Two or more, in any order; each may be a merged one.
+        Two or more forests, in any order; each may be a merged one.
 
     Returns
     -------
     Forest
-        All trees, those of the smallest seed first. Its seed is the smallest; its provenance names all of them. Its
-        columns have names if those of one of the forests have.
-        Estimates of the fits are left out, as they are of fewer trees.
+        The merged forest, with the trees of the smallest seed first. Its seed is the smallest; its provenance names all
+        seeds. Its columns have names if those of one of the forests have. Estimates of the fits are dropped, as they
+        are for fewer trees.
 
     Raises
     ------
     InputError
-        A tree is in two of the forests; or they differ in method, parameters, kind of rows or version of the growth; or
-        in their data, or nothing tells whether they do. The message names what differs.
+        A tree is in two of the forests; or the forests differ in method, parameters, kind of rows, version of the
+        growth or data; or it cannot be determined whether their data differ. The message names the difference.
     """
     if len(forests) < 2:
         raise InputError(f"{MERGEABLE}: two or more were expected, found {len(forests)}")
@@ -128,7 +128,7 @@ def merged(forests: Sequence[Forest]) -> Forest:
 
 
 def spans_of(forest: Forest) -> list[TreeSpan]:
-    """Which trees a forest holds, by their seeds; raises InputError if a merged forest does not tell."""
+    """Return the spans of a forest's trees, by seed; raise InputError if a merged forest does not record them."""
     entry = forest.provenance.get(MERGED)
     if entry is None:
         return [TreeSpan(forest.meaning.seed, 0, forest.n_trees - 1)]
@@ -137,12 +137,12 @@ def spans_of(forest: Forest) -> list[TreeSpan]:
     except (KeyError, TypeError, ValueError):
         found = []
     if sum(span.last - span.first + 1 for span in found) != forest.n_trees:
-        raise InputError(f"{MERGEABLE}: the provenance of a merged forest does not tell its {forest.n_trees} trees")
+        raise InputError(f"{MERGEABLE}: the provenance of a merged forest does not record its {forest.n_trees} trees")
     return found
 
 
 def _check_meaning(one: Meaning, other: Meaning) -> None:
-    """Refuse forests of another method, other parameters, or another kind of rows or classes; raises InputError."""
+    """Refuse forests of another method, other parameters, or another kind of rows or classes; raise InputError."""
     if one.method != other.method:
         raise InputError(f"{MERGEABLE}, found {one.method} beside {other.method}")
     for name in sorted({*one.params, *other.params} - {"n_estimators"}):
@@ -161,7 +161,7 @@ def _check_meaning(one: Meaning, other: Meaning) -> None:
 
 
 def _check_data(one: Forest, other: Forest) -> None:
-    """Refuse forests of other data, other sample weights or another version of the growth; raises InputError."""
+    """Refuse forests of other data, other sample weights or another version of the growth; raise InputError."""
     weights, others = one.sample_weight, other.sample_weight
     if weights is not others and (weights is None or others is None or not np.array_equal(weights, others)):
         raise InputError(f"{MERGEABLE}, found other sample weights in them; fit both with the same weights")
@@ -172,7 +172,7 @@ def _check_data(one: Forest, other: Forest) -> None:
     both = known.keys() & found.keys() - {"similarity"}
     if not both:
         cure = "fit both in Python, to arrays, or both by jobs"
-        raise InputError(f"{MERGEABLE}, but nothing tells whether they were grown on the same data; {cure}")
+        raise InputError(f"{MERGEABLE}, but it is unknown whether they were grown on the same data; {cure}")
     for name in sorted(both | ({"similarity"} & (known.keys() | found.keys()))):
         if known.get(name) != found.get(name):
             difference = _difference(name, known.get(name), found.get(name), one)
@@ -180,7 +180,7 @@ def _check_data(one: Forest, other: Forest) -> None:
 
 
 def _check_columns(one: Forest, other: Forest) -> None:
-    """Refuse forests whose columns have other names or categories, if both tell; raises InputError."""
+    """Refuse forests whose columns have other names or categories, if both record them; raise InputError."""
     if one.schema is None or other.schema is None:
         return
     if one.schema.is_named and other.schema.is_named and one.schema.names != other.schema.names:
@@ -191,7 +191,7 @@ def _check_columns(one: Forest, other: Forest) -> None:
 
 
 def _difference(name: str, one: object, other: object, forest: Forest) -> str:
-    """What differs between two entries of `recorded_data`, in words; the forest has the one."""
+    """Describe the difference between two entries of `recorded_data`; ``forest`` has the first."""
     if not isinstance(one, dict) or not isinstance(other, dict):
         return f"{name} {one} beside {other}"
     differing = sorted(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
@@ -203,14 +203,14 @@ def _difference(name: str, one: object, other: object, forest: Forest) -> str:
 
 
 def recorded_data(provenance: Mapping[str, Any]) -> dict[str, object]:
-    """What a forest's provenance states about its data: the digest of all, or of each input; and the function."""
+    """Return the recorded identity of a forest's data: the digest of all data, or of each input; and the function."""
     if isinstance(entry := provenance.get(MERGED), dict):
         return dict(entry.get("data", {}))
     found: dict[str, object] = {}
     if "data_sha256" in provenance:
         found["data_sha256"] = provenance["data_sha256"]
     inputs = provenance.get("inputs")
-    if isinstance(inputs, dict) and ("links" not in inputs or "pairs" in inputs):  # older forests do not tell pairs
+    if isinstance(inputs, dict) and ("links" not in inputs or "pairs" in inputs):  # older forests do not record pairs
         found["inputs"] = {name: one.get("sha256") for name, one in inputs.items() if isinstance(one, dict)}
     similarity = provenance.get("similarity")
     if isinstance(similarity, dict):
@@ -221,7 +221,7 @@ def recorded_data(provenance: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _arrays(forests: Sequence[Forest]) -> dict[str, np.ndarray]:
-    """The arrays of all trees, and once those that repeat inputs; raises InputError if these differ."""
+    """Return the arrays of all trees, and those that repeat inputs once; raise InputError if these differ."""
     parts = [forest.arrays() for forest in forests]
     keeps_rows = any(not isinstance(forest.meaning.leaf, KeepsLeafDistances) for forest in forests)
     names = [
@@ -244,7 +244,7 @@ def _arrays(forests: Sequence[Forest]) -> dict[str, np.ndarray]:
 
 
 def _meaning(forests: Sequence[Forest]) -> Meaning:
-    """The meaning of the first forest, with the number of all trees, and leaves that all forests can answer by."""
+    """Return the meaning of the first forest, with the number of all trees, and a leaf kind that all forests allow."""
     first, n_trees = forests[0].meaning, sum(forest.n_trees for forest in forests)
     leaves = [forest.meaning.leaf for forest in forests]
     leaf = next((own for own in leaves if not isinstance(own, KeepsLeafDistances)), leaves[0])
@@ -252,7 +252,7 @@ def _meaning(forests: Sequence[Forest]) -> Meaning:
 
 
 def _provenance(forests: Sequence[Forest], spans: Sequence[Sequence[TreeSpan]]) -> dict[str, Any]:
-    """The provenance of the first forest, without what holds for a single fit; which trees there are, of which data."""
+    """Return the provenance of the first forest, without entries of a single fit, with all spans and the data."""
     kept = {name: entry for name, entry in forests[0].provenance.items() if name not in DROPPED}
     trees = [span.entry for own in spans for span in own]
     data, grown_by = recorded_data(forests[0].provenance), list[dict[str, Any]]()

@@ -1,12 +1,12 @@
-"""Where a row goes that lacks a value which a cut needs.
+"""The route of a row that lacks a value which a cut needs.
 
 ``stop``: it stays in the node (Sathe, Aggarwal). ``mean``: a missing similarity is read as the mean of the row's
 observed ones (`distforest.sources.filled`), so that a row stays only if none of its similarities is observed.
 ``larger``: it goes to the side of more in-bag weight. ``surrogate``: one half of the projection decides if all its
 values are observed. Each half has its own threshold: above it, the terms of positive weight send the row right, and
 those of negative weight send it left. If neither half decides, the row goes to the larger side. ``learned``: it goes to
-the side on which the cut gained most with the training rows that lacked a value, as in scikit-learn's trees. If none
-did, or the criterion left them out, it goes to the side of more in-bag weight, and of two equal ones to the right.
+the side for which the cut gained most with the training rows that lacked a value, as in scikit-learn's trees. If there
+were none, or the criterion omitted them, it goes to the side of more in-bag weight, or right if both are equal.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from distforest.sources.filled import ROW_MEAN
 from distforest.sources.source import Floats, Ints, Projections, Source, offsets, taken
 
 RULES = (ROW_MEAN, "stop", "larger", "surrogate")
-"""The rules among which a forest of similarities may choose."""
+"""Rules for a forest of similarities."""
 
 LEARNED = "learned"
-"""The rule of features."""
+"""Rule for features."""
 
 ALL_OBSERVED = float(np.finfo(np.float64).max)
-"""The threshold of a cut that has every observed value on the left, and the missing ones on the right."""
+"""Threshold of a cut with every observed value on the left, and the missing ones on the right."""
 
 
 def halves(projections: Projections) -> Projections:
-    """Two candidates per node: the terms of positive weight, and those of negative weight with their signs reversed.
+    """Return two candidates per node: the terms of positive weight, and those of negative weight with reversed signs.
 
     ``projections`` has one candidate per node.
     """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from distforest.sources.source import Source
 
 COMPARED_PAIRS = 1 << 22
-"""Most pairs of a row and a training object that are compared at once; a single row may have more."""
+"""Largest number of pairs of a row and a training object that are compared at once; a single row may have more."""
 
 
 def nearest_members(nodes: Int32s, training: Int32s | LeafIndex, source: Source, rows: Int32s) -> Int32s:
@@ -30,7 +30,7 @@ def nearest_members(nodes: Int32s, training: Int32s | LeafIndex, source: Source,
     training
         Nodes of all training objects, shape (n_trees, n_training), or their index.
     source
-        The similarities of rows to training objects. Those of a block of rows are read together, each of them once.
+        The similarities of rows to training objects. Those of a block of rows are read together, each only once.
     rows
         Numbers of the rows in ``source``, shape (n,).
 
@@ -52,7 +52,7 @@ def nearest_members(nodes: Int32s, training: Int32s | LeafIndex, source: Source,
 
 
 def _companions(block: QueryNodes, index: LeafIndex) -> tuple[Int32s, Ints]:
-    """The training objects that share a leaf with each row of a block, row after row, and where those of a row end."""
+    """Return the training objects that share a leaf with each row of a block, row by row, and the end of each row's."""
     most = int(bound_shared(block, index))
     columns, end = np.empty(most, np.int32), np.zeros(len(block.rows) + 1, np.int64)
     list_shared(block, index, index.counters(), columns, np.empty(most), end)

@@ -1,4 +1,4 @@
-"""What nodes hold: how many rows of each class, and the mean and spread of vectors, from leaves upwards."""
+"""Sums of nodes, from leaves upwards: the number of rows of each class, and the mean and spread of vectors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def parents(left: Int32s, right: Int32s) -> Ints:
-    """The parent of each node of a tree with these children, -1 for the root, shape (n_nodes,)."""
+    """Return the parent of each node of a tree with these children, -1 for the root, shape (n_nodes,)."""
     inner, parent = np.flatnonzero(left >= 0), np.full(len(left), -1, np.int64)
     parent[left[inner]] = parent[right[inner]] = inner
     return parent
@@ -32,7 +32,7 @@ def add_up_children(left: Int32s, right: Int32s, sums: Floats | Ints) -> None:
 def class_counts_of(
     table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s, labels: Int32s | Ints, n_classes: int
 ) -> Int32s:
-    """Sum of w_i over the in-bag rows of each class that reached each node, shape (N, n_classes).
+    """Return the sum of w_i over the in-bag rows of each class that reached each node, shape (N, n_classes).
 
     ``leaves`` and ``in_bag`` have shape (n_trees, n_rows), ``labels``, the numbers of classes, (n_rows,).
     """
@@ -70,7 +70,7 @@ def add_up_trees(tree_start: Ints, left: Int32s, right: Int32s, sums: Int32s) ->
 
 @kernel
 def add_up_chains(tree_start: Ints, children: tuple[Int32s, Int32s], chain_head: Int32s, sums: Int32s) -> None:
-    """`add_up_trees` where nodes form chains: a head adds each child of its chain once, all others hold its sums."""
+    """`add_up_trees` where nodes form chains: a head adds each child of its chain once, others have its sums."""
     parent = np.empty(sums.shape[0], np.int64)
     for tree in range(tree_start.shape[0] - 1):
         root, end = tree_start[tree], tree_start[tree + 1]
@@ -94,7 +94,7 @@ class Moments(NamedTuple):
 
     @classmethod
     def zeros(cls, n_nodes: int, width: int) -> Moments:
-        """Moments of nodes that no row has reached yet; vectors have ``width`` dimensions."""
+        """Return the moments of nodes that no row has reached yet; vectors have ``width`` dimensions."""
         weights, squares = np.zeros((2, n_nodes))
         return cls(weights, np.zeros((n_nodes, width)), squares)
 

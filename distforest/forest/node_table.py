@@ -1,4 +1,4 @@
-"""The node table: the trees of a forest as flat arrays, and the route of a row through them.
+"""The node table: the trees of a forest as flat arrays, and the routes of rows through them.
 
 The arrays hold tree after tree and node after node; the projections of the nodes differ in length. The numbers of the
 children count within their tree and are greater than their parent's, so a table is an acyclic graph by construction.
@@ -57,17 +57,17 @@ if TYPE_CHECKING:
     from distforest.forest.walks import Children, TreeTops
 
 LEAF = -1
-"""The child number of a node that has no children."""
+"""Child number of a node without children."""
 
 GATHERED_ROWS = 1 << 14
-"""Rows that lack values and walk together; what is copied for them of all trees takes little memory."""
+"""Number of rows with missing values that walk together, so that copies for all trees take little memory."""
 
 
 class PickledWithoutCaches:
-    """What is pickled without its cached properties, which follow from the rest and may be larger."""
+    """Base of classes that are pickled without cached properties, which follow from the rest and may be larger."""
 
     def __getstate__(self) -> dict[str, object]:
-        """The attributes but for cached properties."""
+        """Return the attributes without cached properties."""
         cached = {
             name for of in type(self).__mro__ for name, value in vars(of).items() if isinstance(value, cached_property)
         }
@@ -85,30 +85,30 @@ class NodeTable(PickledWithoutCaches):
     left, right
         Numbers of the children within the tree, -1 for a leaf, shape (N,), int32.
     threshold
-        A row goes left if its projection is at most this, shape (N,), float64. Of a node that lists categories: 1 if
+        A row goes left if its projection is at most this, shape (N,), float64. For a node that lists categories: 1 if
         all others go right, 0 if they go left.
     width
         Number of columns that the node's projection reads, 0 for a leaf, shape (N,), int32.
     columns, weights
         The projections, node after node, shape (C,), int32 and float64.
     gain
-        By how much the cut lowers the criterion (SMERF, Eq. 1), 0 for a leaf, shape (N,), float64.
+        Decrease of the criterion by the cut (SMERF, Eq. 1), 0 for a leaf, shape (N,), float64.
     n_rows
         In-bag weight that reached the node, shape (N,), int64.
     surrogate
-        Where a row that lacks a value is sent: thresholds of the two halves of the projection, NaN if a half does not
+        Side of a row with a missing value: thresholds of the two halves of the projection, NaN if a half does not
         decide, shape (N, 2), float64 (see `distforest.forest.missing`). None: no half decides.
     missing_right
-        Whether a row that lacks a value is sent right, False for a leaf, shape (N,), bool. None: it is not learned.
+        Whether a row with a missing value goes right, False for a leaf, shape (N,), bool. None: this is not learned.
         Without both arrays the row stays in the node.
     category_size, category_codes
         For a forest with columns of categories: the number of categories that a node lists, 0 if it cuts none, shape
         (N,), int32, and their codes, node after node, shape (M,), uint16 (see `distforest.forest.category_sets`).
     chain_head
-        For a forest whose nodes are parted by one exemplar a class: the number within its tree of the node that is
-        parted by the chain to which a node belongs, its own for all others, shape (N,), int32. A row that lacks a value
-        ends at the head of the chain, and all nodes of a chain hold what the head holds. A child may have several
-        parents, all of one chain. None: there are no chains.
+        For a forest whose nodes are split by one exemplar per class: the number within its tree of the node that is
+        split by the chain to which a node belongs, its own number for all other nodes, shape (N,), int32. A row with a
+        missing value ends at the head of the chain, and all nodes of a chain have the values of the head. A child may
+        have several parents, all of one chain. None: there are no chains.
     """
 
     tree_size: Ints
@@ -138,7 +138,7 @@ class NodeTable(PickledWithoutCaches):
 
     @cached_property
     def offset(self) -> Ints:
-        """Where each node's projection begins in ``columns`` and ``weights``, shape (N + 1,)."""
+        """Start of each node's projection in ``columns`` and ``weights``, shape (N + 1,)."""
         return offsets(self.width)
 
     @cached_property
@@ -171,13 +171,13 @@ class NodeTable(PickledWithoutCaches):
 
     @cached_property
     def steps_of_twice(self) -> WalkSteps | None:
-        """The trees for rows whose values are there twice; None as for `steps`, or if nodes keep what lacks a value."""
+        """The trees for rows whose values are there twice; None as for `steps`, or if rows stay in nodes."""
         if self.steps is None or self.missing_right is None:
             return None
         return steps_on_twice(self.steps, preorder(self.tree_start, self.left, self.right), self.missing_right)
 
     def _tops(self, child: Children, may_be: NDArray[np.bool_]) -> TreeTops:
-        """The tops of the trees, of nodes that ``may_be`` in one; their places are in ``child``, from `preorder`."""
+        """Return the tops of the trees, from nodes that ``may_be`` in one; ``child`` has positions from `preorder`."""
         tree = np.repeat(np.arange(self.n_trees), self.tree_size)[may_be]
         share = self.n_rows[may_be] / np.maximum(1, self.n_rows[self.tree_start[tree]])
         columns = self.columns[self.offset[:-1][may_be]].astype(np.uint32)
@@ -197,15 +197,15 @@ class NodeTable(PickledWithoutCaches):
 
     @property
     def goes_right(self) -> NDArray[np.bool_]:
-        """Whether each node sends a row that lacks a value right, shape (N,); empty if the row stays in the node."""
+        """Whether each node sends a row with a missing value right, shape (N,); empty if the row stays in the node."""
         if self.missing_right is not None:
             return self.missing_right
         return np.empty(0, np.bool_) if self.surrogate is None else self.right_is_larger
 
     def sending_on(self) -> NodeTable:
-        """The table that sends on a row that lacks a value: the table itself if it has learned where.
+        """Return the table that sends on a row with a missing value: the table itself if it has learned the side.
 
-        If not, the row goes to the side of more in-bag weight, and of two equal ones to the right.
+        If not, the row goes to the side of more in-bag weight, or right if both are equal.
         """
         if self.missing_right is not None:
             return self
@@ -233,12 +233,12 @@ class NodeTable(PickledWithoutCaches):
         return None if self.category_size is None else self.category_sets
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The table's arrays by name."""
+        """Return the table's arrays by name."""
         arrays = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: array for name, array in arrays.items() if array is not None}
 
     def tree(self, number: int) -> NodeTable:
-        """The table of one tree alone."""
+        """Return the table of one tree alone."""
         first, last = self.tree_start[number], self.tree_start[number + 1]
         entries = slice(self.offset[first], self.offset[last])
         spans = {"tree_size": slice(number, number + 1), "columns": entries, "weights": entries}
@@ -249,11 +249,11 @@ class NodeTable(PickledWithoutCaches):
 
     @classmethod
     def joined(cls, tables: list[NodeTable]) -> NodeTable:
-        """Join tables into one with the trees of all of them, in their order."""
+        """Join tables into one with the trees of all of them, in order."""
         return cls(**{name: np.concatenate([getattr(t, name) for t in tables]) for name in tables[0].arrays()})
 
     def projections(self, nodes: Ints) -> Projections:
-        """The projections of ``nodes`` (numbers in the whole table), with one candidate per node."""
+        """Return the projections of ``nodes`` (numbers in the whole table), with one candidate per node."""
         offset, entry = runs(self.offset, nodes)
         return Projections(1, offset, self.columns[entry], self.weights[entry])
 
@@ -265,7 +265,7 @@ class NodeTable(PickledWithoutCaches):
         n_columns
             Number of columns that a projection may read.
         n_categories
-            Number of categories of each column, 0 for a column of numbers; empty if all hold numbers.
+            Number of categories of each column, 0 for a numerical column; empty if all are numerical.
 
         Raises
         ------
@@ -306,7 +306,7 @@ class NodeTable(PickledWithoutCaches):
         self._check_categories(size, np.array(n_categories or (0,) * n_columns, np.int64))
 
     def _check_lengths(self, size: int) -> None:
-        """Refuse arrays that do not have an entry for each of ``size`` nodes, or for each that nodes announce."""
+        """Refuse arrays without an entry for each of ``size`` nodes, or for each entry that nodes state."""
         others = {"tree_size": None, "columns": self.width, "weights": self.width, "category_codes": self.category_size}
         for name, array in self.arrays().items():
             if name not in others and len(array) != size:
@@ -321,12 +321,12 @@ class NodeTable(PickledWithoutCaches):
                 raise ArtifactError(f"{name}: {by} announces {counted(announced, 'entry', 'entries')}, {found}")
 
     def _check_chains(self, head: Int32s, number: Ints) -> None:
-        """Refuse heads that are none; ``number`` is that of each node within its tree."""
+        """Refuse invalid heads; ``number`` is that of each node within its tree."""
         _check_all((head >= 0) & (head <= number), "chain_head", "a head comes before the nodes of its chain")
         own = np.arange(len(number)) - number + head
         _check_all(head[own] == head, "chain_head", "a head belongs to no other chain")
         _check_all((head == number) | ~self.is_leaf, "chain_head", "a leaf belongs to no chain")
-        _check_all(self.n_rows[own] == self.n_rows, "n_rows", "the nodes of a chain hold what its head holds")
+        _check_all(self.n_rows[own] == self.n_rows, "n_rows", "the nodes of a chain have the values of its head")
         inner = np.flatnonzero(~self.is_leaf)
         root, above = inner - number[inner], np.full(len(number), -1)
         for child in (self.left, self.right):
@@ -373,7 +373,7 @@ def route(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.boo
     rows
         Row numbers of ``source``, shape (m,).
     wanted
-        Which rows to route in which tree, shape (n_trees, m); all of them by default.
+        Which rows to route in which tree, shape (n_trees, m); by default all of them.
 
     Returns
     -------
@@ -393,7 +393,7 @@ def route(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.boo
 
 
 def _route_otherwise(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.bool_], ends: Int32s) -> None:
-    """`route` rows that may lack values or are no array, or down trees that read several columns at once."""
+    """`route` for rows with missing values, other sources than arrays, and trees that read sums of columns."""
     if isinstance(source, ArraySource):
         if table.steps is not None and source.values.dtype == np.float32:
             wanted = _walk_side_by_side(table, table.steps, source.values, rows, wanted, ends)
@@ -409,9 +409,9 @@ def _route_otherwise(table: NodeTable, source: Source, rows: Int32s, wanted: NDA
 def _walk_side_by_side(
     table: NodeTable, steps: WalkSteps, values: Float32s, rows: Int32s, wanted: NDArray[np.bool_], ends: Int32s
 ) -> NDArray[np.bool_]:
-    """`route` rows that lack no value as all are where none is missing, and others by values that are there twice.
+    """`route` for complete rows as usual, and for rows with missing values by values that are there twice.
 
-    Returns which rows are still wanted: those that lack a value, where nodes keep them.
+    Return which rows are still wanted: those with missing values, if they stay in nodes.
     """
     lacks, step = np.empty(len(rows), np.bool_), block_rows(values.shape[1])
     rows_lacking_values(values, rows, lacks)
@@ -432,7 +432,7 @@ def _walk_side_by_side(
 
 @kernel
 def end_at_heads(tree_start: Ints, chain_head: Int32s, ends: Int32s) -> None:
-    """Let a row that ends in a chain end at its head; -1 stays."""
+    """Move a row that ends in a chain to its head; -1 stays."""
     for tree in range(ends.shape[0]):
         for r in range(ends.shape[1]):
             if ends[tree, r] >= 0:
@@ -440,7 +440,7 @@ def end_at_heads(tree_start: Ints, chain_head: Int32s, ends: Int32s) -> None:
 
 
 def route_levels(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.bool_], ends: Int32s) -> None:
-    """Route level by level over all trees at once, so that the source is read once per level; fills ``ends``."""
+    """Route level by level over all trees at once, so that the source is read once per level; fill ``ends``."""
     frontier, goes_right, sets = Frontier.roots(wanted.astype(np.int32)), table.goes_right, table.category_sets
     while len(frontier.rows):
         here = frontier.place
@@ -472,5 +472,5 @@ def rows_lacking_values(values: Float32s, rows: Int32s, lacks: NDArray[np.bool_]
 
 
 def n_roots_of(tree_size: Ints) -> int:
-    """Number of trees that are a root alone; ``tree_size`` has shape (n_trees,)."""
+    """Return the number of trees that are a root alone; ``tree_size`` has shape (n_trees,)."""
     return int((tree_size == 1).sum())

@@ -1,11 +1,11 @@
-"""Leaf tables of training distances of which some are unobserved: means over observed pairs, and what else stands in.
+"""Leaf tables of training distances with unobserved ones: means over observed pairs, and their substitutes.
 
-The distance of two leaves is the mean of z_ij over the observed pairs of i in the one and j in the other. If nobody
-observed any, the one of the two nodes with the higher number, which lies at least as deep, gives way to its parent, and
-so on, until a pair was observed; two siblings give way together. The distance of a leaf to itself is
-``(d + (m^2 - q) g) / m^2`` in the words of `distforest.growth.cuts.observed_distance`: the pairs of a row with itself,
-which are always known, and those of different rows at the mean g of the observed ones. If there are none, the leaf
-gives way to its parent in g.
+The distance of two leaves is the mean of z_ij over the observed pairs of i in the one and j in the other. If no pair
+was observed, the node with the higher number, which is at least as deep, is replaced by its parent, and so on, until
+there is an observed pair; two siblings are replaced together. The distance of a leaf to itself is ``(d + (m^2 - q) g) /
+m^2`` in the notation of `distforest.growth.cuts.observed_distance`: the pairs of a row with itself, which are always
+known, and those of different rows at the mean g of the observed ones. If there are none, the leaf is replaced by its
+parent in g.
 
 A tree that drew no observed pair at all is silent: it is a root, whose distance is NaN. The other trees answer.
 """
@@ -37,7 +37,7 @@ class Lineage(NamedTuple):
     Attributes
     ----------
     start, stop
-        Where the rows of each node begin and end, shape (n_nodes,).
+        Start and end of the rows of each node, shape (n_nodes,).
     rows, weights
         Numbers and in-bag weights of the rows, shape (n_in_bag,).
     parent
@@ -52,7 +52,7 @@ class Lineage(NamedTuple):
 
 
 def lineage_of(left: Int32s, right: Int32s, leaves: Int32s, weights: Int32s) -> Lineage:
-    """The lineage of a tree, from the children of its nodes and the leaf and the in-bag weight of each training row."""
+    """Return the lineage of a tree, from the children of its nodes, and the leaf and weight of each training row."""
     rows = np.flatnonzero(weights)
     size = np.bincount(leaves[rows], minlength=len(left)).astype(np.int64)
     add_up_children(left, right, size)
@@ -65,7 +65,7 @@ def lineage_of(left: Int32s, right: Int32s, leaves: Int32s, weights: Int32s) -> 
 
 @kernel
 def place_nodes(left: Int32s, right: Int32s, size: Ints, start: Ints) -> None:
-    """Begin a left child where its parent begins, and a right one behind its sibling."""
+    """Place the rows of a left child at the start of its parent's, and those of a right child behind its sibling's."""
     for node in range(left.shape[0]):
         if left[node] >= 0:
             start[left[node]], start[right[node]] = start[node], start[node] + size[left[node]]
@@ -108,7 +108,7 @@ def sum_selves(tree: Lineage, distances: Float32s, nodes: Ints, sums: Floats, ma
 
 @kernel
 def count_unobserved(tree: Lineage, distances: Float32s, leaves: Ints) -> int:
-    """The number of pairs of leaves, a leaf of several rows with itself among them, without an observed distance."""
+    """Count the pairs of leaves, a leaf of several rows with itself among them, without an observed distance."""
     unobserved = 0
     for a in range(leaves.shape[0]):
         for b in range(a + 1):
@@ -121,7 +121,7 @@ def count_unobserved(tree: Lineage, distances: Float32s, leaves: Ints) -> int:
 
 @no_refcount
 def has_observed(tree: Lineage, distances: Float32s, one: int, other: int) -> bool:
-    """Whether a pair of different rows of two nodes was observed."""
+    """Return whether a pair of different rows of two nodes was observed."""
     for e in range(tree.start[one], tree.stop[one]):
         for f in range(tree.start[other], tree.stop[other]):
             if tree.rows[e] != tree.rows[f] and not np.isnan(distances[tree.rows[e], tree.rows[f]]):
@@ -130,7 +130,7 @@ def has_observed(tree: Lineage, distances: Float32s, one: int, other: int) -> bo
 
 
 def observed_means(tree: Lineage, distances: Float32s, one: Ints, other: Ints) -> Floats:
-    """Mean z_ij of different rows of two nodes or, where none was observed, of the next ancestors of which some were.
+    """Return the mean z_ij of different rows of two nodes or, if none was observed, of the next ancestors with one.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def observed_means(tree: Lineage, distances: Float32s, one: Ints, other: Ints) -
     low, high = low[pending], high[pending]
     while len(pending):
         low, high = parents_of(tree.parent, low, high)
-        pending, low, high = pending[high >= 0], low[high >= 0], high[high >= 0]  # above two roots there is nothing
+        pending, low, high = pending[high >= 0], low[high >= 0], high[high >= 0]  # there is nothing above two roots
         numbers, place = np.unique(low * len(tree.parent) + high, return_inverse=True)
         means[pending] = means_of_nodes(tree, distances, *np.divmod(numbers, len(tree.parent)))[place]
         unknown = np.isnan(means[pending])
@@ -161,16 +161,16 @@ def observed_means(tree: Lineage, distances: Float32s, one: Ints, other: Ints) -
 
 
 def means_of_nodes(tree: Lineage, distances: Float32s, one: Ints, other: Ints) -> Floats:
-    """Mean z_ij over the observed pairs of different rows of two nodes, NaN if there is none, shape (n_pairs,)."""
+    """Return the mean z_ij over observed pairs of different rows of two nodes, shape (n_pairs,); NaN without any."""
     sums, counts = np.empty(len(one)), np.empty(len(one), np.int64)
     sum_observed(tree, distances, one, other, sums, counts)
     return np.divide(sums, counts, out=np.full(len(one), np.nan), where=counts > 0)
 
 
 def parents_of(parent: Ints, low: Ints, high: Ints) -> tuple[Ints, Ints]:
-    """The two nodes of each pair, the lower number first, after that of the higher number has given way to its parent.
+    """Replace the node of each pair with the higher number by its parent; return both, the lower number first.
 
-    Two siblings, and a node with itself, give way together, so that no node meets its own ancestor. The parent of a
+    Two siblings, and a node with itself, are replaced together, so that no node meets its own ancestor. The parent of a
     root is -1.
 
     Examples
@@ -190,14 +190,14 @@ class ObservedMembers(Members):
     Attributes
     ----------
     unobserved
-        Number of pairs of leaves of each tree of which no pair of rows was observed, shape (n_trees,).
+        Number of pairs of leaves of each tree without an observed pair of rows, shape (n_trees,).
     """
 
     unobserved: Ints | None = None
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The training distances, and how many pairs of leaves are unobserved."""
-        assert self.unobserved is not None  # noqa: S101  (only while a tree grows, of which no arrays are asked)
+        """Return the training distances, and how many pairs of leaves are unobserved."""
+        assert self.unobserved is not None  # noqa: S101  (missing only during growth, when no arrays are read)
         return {"distances": self.distances, "unobserved": self.unobserved}
 
     @property
@@ -206,11 +206,11 @@ class ObservedMembers(Members):
         return silent_trees(self.table, self.unobserved)
 
     def between(self, tree: int, left: Ints, right: Ints) -> Floats:
-        """The distances of all of ``left`` and ``right``."""
+        """Return the distances of all of ``left`` and ``right``."""
         return LeafTable.between(self, tree, left, right)
 
     def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:
-        """The distances pair by pair."""
+        """Return the distances pair by pair."""
         lineage = self.lineage(tree)
         means = observed_means(lineage, self.distances, left, right)
         same = np.flatnonzero(left == right)
@@ -222,31 +222,31 @@ class ObservedMembers(Members):
         return means + self.offset
 
     def from_row(self, row: OfOneRow, held: HeldNodes, apart: Floats) -> None:
-        """The distances of one row's nodes."""
+        """Compute the distances of one row's nodes."""
         LeafTable.from_row(self, row, held, apart)
 
     @property
     def is_quick(self) -> bool:
-        """Whether one row's distances take little time: they do not, as the rows of each node are found anew."""
+        """Whether one row's distances take little time: no, as the rows of each node are found again."""
         return False
 
     def lineage(self, tree: int) -> Lineage:
-        """The in-bag rows of each node of a tree."""
+        """Return the in-bag rows of each node of a tree."""
         weights = drawn_weights(self.in_bag, self.sample_weight, tree)
         span = slice(self.table.tree_start[tree], self.table.tree_start[tree + 1])
         return lineage_of(self.table.left[span], self.table.right[span], self.leaves[tree], weights)
 
     def count(self, tree: int) -> int:
-        """The number of pairs of leaves of a tree of which no pair of rows was observed."""
+        """Count the pairs of leaves of a tree without an observed pair of rows."""
         span = slice(self.table.tree_start[tree], self.table.tree_start[tree + 1])
         return count_unobserved(self.lineage(tree), self.distances, np.flatnonzero(self.table.is_leaf[span]))
 
     def _hold(self, distances: Float32s) -> NDArray[np.bool_]:
-        """Which rows have no value that is refused: only infinite ones, and NaN on the diagonal."""
+        """Return which rows have only valid values: none infinite, and no NaN on the diagonal."""
         return np.asarray(~np.isinf(distances).any(axis=1))
 
     def check(self) -> None:
-        """Refuse what `Members` refuses but for NaN off the diagonal, and impossible counts; raises ArtifactError."""
+        """Refuse what `Members` refuses except NaN off the diagonal, and impossible counts; raise ArtifactError."""
         super().check()
         if np.isnan(self.distances.diagonal()).any():
             raise ArtifactError("distances: values on the diagonal are finite")
@@ -255,12 +255,12 @@ class ObservedMembers(Members):
 
 @dataclass(frozen=True)
 class ObservedLeafDistances(LeafDistances):
-    """`LeafDistances` of which some are those of ancestors; ``unobserved`` as in `ObservedMembers`."""
+    """`LeafDistances`, some of them those of ancestors; ``unobserved`` as in `ObservedMembers`."""
 
     unobserved: Ints | None = None
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The triangles, and how many pairs of leaves are unobserved."""
+        """Return the triangles, and how many pairs of leaves are unobserved."""
         assert self.unobserved is not None  # noqa: S101  (guaranteed by the kind of leaf table)
         return {"leaf_distances": self.leaf_distances, "unobserved": self.unobserved}
 
@@ -270,7 +270,7 @@ class ObservedLeafDistances(LeafDistances):
         return silent_trees(self.table, self.unobserved)
 
     def check(self) -> None:
-        """Refuse what `LeafDistances` refuses but for NaN in silent trees, and impossible counts."""
+        """Refuse what `LeafDistances` refuses except NaN in silent trees, and impossible counts."""
         check_unobserved(self.table, self.unobserved)
         silent = np.repeat(self.silent, triangle_size(leaves_per_tree(self.table)))
         values = self.leaf_distances
@@ -280,18 +280,18 @@ class ObservedLeafDistances(LeafDistances):
 
 
 def silent_trees(table: NodeTable, unobserved: Ints | None) -> NDArray[np.bool_]:
-    """Which trees are a root alone, of whose rows no pair was observed, shape (n_trees,)."""
+    """Return which trees are a single root without an observed pair of rows, shape (n_trees,)."""
     silent: NDArray[np.bool_] = np.zeros(table.n_trees, np.bool_)
     return silent if unobserved is None else (leaves_per_tree(table) == 1) & (unobserved == 1)
 
 
 def share_of_pairs(unobserved: Ints, n_leaves: Ints) -> float:
-    """The unobserved pairs of leaves of all trees as a share of all, from the numbers of both for each tree."""
+    """Return the share of unobserved pairs of leaves among those of all trees, from their numbers per tree."""
     return float(unobserved.sum() / triangle_size(n_leaves).sum())
 
 
 def check_unobserved(table: NodeTable, unobserved: Ints | None) -> None:
-    """Refuse counts that are not from 0 to the number of pairs of leaves; raises ArtifactError."""
+    """Refuse counts that are not from 0 to the number of pairs of leaves; raise ArtifactError."""
     if unobserved is None:
         raise ArtifactError("unobserved: missing")
     expect("unobserved", unobserved, (table.n_trees,), np.int64)

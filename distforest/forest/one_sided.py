@@ -1,16 +1,16 @@
 """The one-sided distance of a new row to a training row, by the training row's own distances.
 
-The distance of two leaves is a mean over the members of both. Of a training row more is known: its own distance to
+The distance of two leaves is a mean over the members of both. For a training row more is known: its own distance to
 each member of the leaf in which the new row ends. With w_tk the in-bag weights of tree t, L the leaf of the new row
 there, and m_t the weight of its members, ::
 
     d(x, j) = mean over trees of (sum over members k of L of w_tk z_kj) / m_t = sum over k of s_k(x) z_kj
 
-So the leaves say how much each training row k stands for x, s_k(x), and row j of the distances does the rest. It has no
-error from a leaf of j, whose members may be unlike j, and the noise of fewer distances; which of the two is better is a
-matter of the data, and is scored out of bag: a training row is new to the trees that did not draw it.
+So the leaves give the share of each training row k in x, s_k(x), and row j of the distances does the rest. This has no
+error from a leaf of j, whose members may be unlike j, but the noise of fewer distances. Which of the two is better
+depends on the data, and is scored out of bag: a training row is new to the trees that did not draw it.
 
-If some z_kj are unobserved, the mean is over the others; if all are, the distance of the leaves stands in.
+If some z_kj are unobserved, the mean is over the others; if all are, the distance of the leaves is used.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from distforest.sources.truth import Truth
 
 TILE_ROWS, TILE_COLUMNS = 64, 512
-"""Rows and columns of a tile of distances, 256 KiB of float64, that many sums read in turn."""
+"""Rows and columns of a tile of distances, 256 KiB of float64, which many sums read in turn."""
 
 ARRAYS_OF_BLOCK = 4
-"""Arrays as large as a block of distances that are held with it: the numbers of both rows, and where some are
-unobserved the others with 0 in place of these."""
+"""Number of arrays of the size of a block of distances that are held with it: the numbers of both rows and, if some are
+unobserved, copies with 0 in place of these."""
 
 SHARES_AT_ONCE = 1 << 23
-"""Most shares of training rows, and most distances, that are held at once; those of a row at least."""
+"""Largest number of shares of training rows, or of distances, that are held at once, except those of a single row."""
 
 
 def one_sided_distance(forest: Forest, nodes: Int32s, truth: Truth) -> Floats:
-    """The one-sided distance of new rows to all training rows.
+    """Return the one-sided distance of new rows to all training rows.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def one_sided_distance(forest: Forest, nodes: Int32s, truth: Truth) -> Floats:
     nodes
         Nodes of the new rows, from `distforest.forest.scoring.apply`, shape (n_trees, n).
     truth
-        What the training rows were taught.
+        The ground truth of the training rows.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def one_sided_distance(forest: Forest, nodes: Int32s, truth: Truth) -> Floats:
 
 
 def distance_to_training(forest: Forest, nodes: Int32s, truth: Truth) -> Floats:
-    """`one_sided_distance`, and where no distance to a member was observed that of the leaves."""
+    """Return `one_sided_distance` or, if no distance to a member was observed, the distance of the leaves."""
     distances = one_sided_distance(forest, nodes, truth)
     unknown = np.isnan(distances)
     if not unknown.any():
@@ -79,14 +79,14 @@ def distance_to_training(forest: Forest, nodes: Int32s, truth: Truth) -> Floats:
 
 
 def known_distances(forest: Forest, truth: Truth, rows: Ints, columns: Ints) -> tuple[Floats, Floats, Ints]:
-    """Both distances of training rows to training rows, by the trees that drew the former not, as if these were new.
+    """Return both distances of training rows to training rows, by the trees that did not draw the former.
 
     Parameters
     ----------
     forest
         The forest.
     truth
-        What the training rows were taught.
+        The ground truth of the training rows.
     rows, columns
         Numbers of the rows that count as new, and of those that are known.
 
@@ -120,7 +120,7 @@ def known_distances(forest: Forest, truth: Truth, rows: Ints, columns: Ints) -> 
 
 
 def known_distances_of_pairs(forest: Forest, truth: Truth, left: Ints, right: Ints) -> tuple[Floats, Floats]:
-    """`known_distances` of pairs of training rows, of which ``left`` count as new; shape (n_pairs,) both."""
+    """Return `known_distances` of pairs of training rows, with ``left`` as new rows; both of shape (n_pairs,)."""
     found = np.empty((2, len(left)))
     order = np.argsort(left, kind="stable")
     rows, starts = np.unique(left[order], return_index=True)
@@ -135,9 +135,9 @@ def known_distances_of_pairs(forest: Forest, truth: Truth, left: Ints, right: In
 
 
 def shares_of_rows(forest: Forest, nodes: Int32s, counts: NDArray[np.bool_]) -> tuple[Floats, Ints]:
-    """How much each training row stands for each row, s_k(x), shape (n, n_training), and the number of trees behind it.
+    """Return the share s_k(x) of each training row in each row, shape (n, n_training), and the number of its trees.
 
-    ``nodes`` and ``counts``, which trees count for which row, have shape (n_trees, n).
+    ``nodes``, and ``counts``, which trees count for which row, have shape (n_trees, n).
     """
     shares, n_counting = np.zeros((nodes.shape[1], forest.n_training)), counts.sum(axis=0)
     leaves = forest.training_nodes
@@ -165,9 +165,9 @@ def add_shares_of_leaves(
 
 
 def weighted_distances(shares: Floats, truth: Truth, columns: Ints) -> Floats:
-    """The sum over k of s_k z_kj for each of ``columns`` j, over the observed z_kj, shape (n, n_columns).
+    """Return the sum over k of s_k z_kj for each of ``columns`` j, over the observed z_kj, shape (n, n_columns).
 
-    Every sum is added in the order of k, so that no bit depends on which rows and columns are asked for together.
+    Every sum is added in the order of k, so that no bit depends on which rows and columns are computed together.
     """
     if truth.graph is not None:
         near, mass = np.zeros((len(shares), shares.shape[1])), np.zeros((len(shares), 1))
@@ -191,7 +191,7 @@ def weighted_distances(shares: Floats, truth: Truth, columns: Ints) -> Floats:
 
 
 def _product(shares: Floats, block: Floats) -> Floats:
-    """The matrix product of shares, shape (n, m), and a block, shape (m, q), added in order."""
+    """Return the matrix product of shares, shape (n, m), and a block, shape (m, q), added in order."""
     sums = np.zeros((len(shares), block.shape[1]))
     add_products(shares, block, sums)
     return sums
@@ -201,8 +201,8 @@ def _product(shares: Floats, block: Floats) -> Floats:
 def add_products(shares: Floats, block: Floats, sums: Floats) -> None:
     """sums[x, j] += sum over k of shares[x, k] block[k, j], one after another in the order of k.
 
-    The loops go over tiles of the block, which stay in the cache while all rows x read them; four shares other than 0
-    at a time, so that a sum is loaded and stored once for four of its terms. Neither changes the order of additions.
+    The loops go over tiles of the block, which stay in the cache while all rows x read them, and over four non-zero
+    shares at a time, so that a sum is loaded and stored once for four terms. Neither changes the order of additions.
     """
     n, m, width = sums.shape[0], block.shape[0], block.shape[1]
     some = np.empty(TILE_ROWS, np.int64)
@@ -246,7 +246,7 @@ def add_shares_of_links(
 
 
 def rows_at_once(n: int, width: int) -> Iterator[Ints]:
-    """The numbers below n, as many at once as `SHARES_AT_ONCE` allows for rows of this width."""
+    """Yield the numbers below n in runs of the length that `SHARES_AT_ONCE` allows for rows of this width."""
     step = max(1, SHARES_AT_ONCE // max(1, width))
     for first in range(0, n, step):
         yield np.arange(first, min(first + step, n))

@@ -1,8 +1,8 @@
-"""Leaf tables of forests without a ground truth: whether two rows share a leaf, and how far from the root a row ends.
+"""Leaf tables of forests without a ground truth: whether two rows share a leaf, and the depth at which a row ends.
 
-Rows that lack a value stay where they are, so fewer reach the leaves of a forest of random splits than of a complete
-matrix, and these are alone sooner. Their number is no sign of how odd they are. So a node counts as many rows as it
-would hold if those that stayed above it had gone on as the others did (`complete_rows`).
+Rows with missing values stay where they are, so fewer rows reach the leaves of a forest of random splits than for a
+complete matrix, and these are alone sooner. Their number is no sign of outliers. So a node counts as many rows as it
+would have if the rows that stayed above it had gone on as the others did (`complete_rows`).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from distforest.forest.node_table import NodeTable
 
 EULER = 0.5772156649
-"""Euler's constant to as many places as Liu, Ting and Zhou give."""
+"""Euler's constant, with the digits that Liu, Ting and Zhou give."""
 
 
 def usual_length(n_rows: Ints | Floats) -> Floats:
     """c(m) = 2 (ln(m - 1) + 0.5772156649 - (m - 1) / m): the usual depth at which one of m rows is alone.
 
-    It is 1 for two rows and 0 for fewer (Liu, Ting, Zhou: Isolation Forest, 2008, Eq. 1). A number of rows that is not
-    whole has a length on the line between those of its neighbours, if it is less than 3.
+    It is 1 for two rows and 0 for fewer (Liu, Ting, Zhou: Isolation Forest, 2008, Eq. 1). For fractional numbers of
+    rows below 3 it is interpolated linearly.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class SameLeaf(LeafTable):
     kind: str = "same_leaf"
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """No arrays."""
+        """Return no arrays."""
         return {}
 
     def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:  # noqa: ARG002  (the same in every tree)
@@ -57,7 +57,7 @@ class SameLeaf(LeafTable):
         return (left != right).astype(np.float64)
 
     def check(self) -> None:
-        """Nothing to check: there are no arrays."""
+        """Do nothing, as there are no arrays."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class PathLengths(SameLeaf):
 
 
 def depths_of(table: NodeTable) -> Ints:
-    """How often the rows of each node were parted before, shape (N,): a chain parts them once."""
+    """Return the number of splits above each node, shape (N,); a chain counts as one."""
     depth = np.zeros(len(table.left), np.int64)
     own = (np.arange(len(depth)) - np.repeat(table.tree_start[:-1], table.tree_size)).astype(np.int32)
     add_depths(table.tree_start, table.left, table.right, own if table.chain_head is None else table.chain_head, depth)
@@ -108,7 +108,7 @@ def add_depths(tree_start: Ints, left: Int32s, right: Int32s, chain_head: Int32s
 def complete_rows(tree_start: Ints, left: Int32s, right: Int32s, rows: Floats) -> None:
     """rows[child] *= rows[parent] / (rows[left] + rows[right]), parents first: as if no row had stayed in the parent.
 
-    Without missing values the factor is 1. A node whose children hold nothing leaves them as they are.
+    Without missing values the factor is 1. Children without rows stay unchanged.
     """
     for tree in range(tree_start.shape[0] - 1):
         root = tree_start[tree]

@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from distforest.forest.forest import Forest
 
 NO_OWN = -(1 << 62)
-"""Before all rows, so that no row of the left side is one of the right side."""
+"""Number before all rows, so that no row of the left side is a row of the right side."""
 
 COMPARED_AT_ONCE = 1 << 10
-"""Up to so many pairs of rows are compared tree by tree, without an index."""
+"""Number of pairs of rows up to which they are compared tree by tree, without an index."""
 
 ROWS_OF_PROXIMITIES = 1024
-"""Rows of one side of a block."""
+"""Number of rows of one side of a block."""
 
 
 def proximity(left: Int32s, right: Int32s | LeafIndex, threads: int = 1) -> Floats:
-    """The share of trees in which two rows end in the same node (Breiman, Random forests, 2001).
+    """Return the share of trees in which two rows end in the same node (Breiman, Random forests, 2001).
 
     Parameters
     ----------
@@ -82,13 +82,13 @@ def proximity(left: Int32s, right: Int32s | LeafIndex, threads: int = 1) -> Floa
 
 
 def _indexed(left: Int32s, right: Int32s | LeafIndex, threads: int) -> LeafIndex:
-    """The index of ``right``; refuses sides from different forests."""
+    """Return the index of ``right``; refuse sides from different forests."""
     _check_sides(left, right)
     return right if isinstance(right, LeafIndex) else LeafIndex.from_nodes(routed(right), threads)
 
 
 def _check_sides(left: Int32s, right: Int32s | LeafIndex) -> None:
-    """Refuse sides from different forests, and rows of ``left`` that were not routed; raises InputError."""
+    """Refuse sides from different forests, and rows of ``left`` that were not routed; raise InputError."""
     n_trees = right.n_trees if isinstance(right, LeafIndex) else len(right)
     if len(left) != n_trees:
         raise InputError(
@@ -98,7 +98,7 @@ def _check_sides(left: Int32s, right: Int32s | LeafIndex) -> None:
 
 
 def _shared(left: Int32s, index: LeafIndex, threads: int) -> Floats:
-    """Number of trees in which two rows share a node, shape (n_left, n_right); negative nodes are not shared."""
+    """Return the number of trees in which two rows share a node, shape (n_left, n_right), except negative ones."""
     shared = np.zeros((left.shape[1], index.n_rows))
     in_threads(lambda block: fill_shared(block, index, index.counters(), shared), query_blocks(left), threads)
     return shared
@@ -162,8 +162,8 @@ def nearest(
     threads
         Number of threads that share the rows of ``left``.
     part_rows
-        Rows of ``right`` that are indexed at once, one range after the other, and the greatest so far are kept. None:
-        all. The answer is the same; ``right`` are nodes then.
+        Number of rows of ``right`` that are indexed at once, one range after another, keeping the greatest so far.
+        None: all. The answer is the same; ``right`` contains nodes then.
 
     Returns
     -------
@@ -209,7 +209,7 @@ def nearest(
 def _parts(
     left: Int32s, right: Int32s | LeafIndex, part_rows: int | None, threads: int
 ) -> Iterator[tuple[int, LeafIndex]]:
-    """The index of ``right``, or of one range of its rows after the other, each with its first row."""
+    """Yield the index of ``right``, or of its ranges one after another, each with its first row."""
     if part_rows is None or isinstance(right, LeafIndex):
         yield 0, _indexed(left, right, threads)
         return
@@ -218,7 +218,7 @@ def _parts(
 
 
 def check_n_neighbors(n_neighbors: int, n_right: int, self_rows: bool) -> None:
-    """Refuse a number of neighbours that is not in 1..n_right, or ..n_right - 1 if ``self_rows``; raises InputError."""
+    """Refuse a number of neighbours that is not in 1..n_right, or ..n_right - 1 if ``self_rows``; raise InputError."""
     is_number = isinstance(n_neighbors, (int, np.integer)) and not isinstance(n_neighbors, bool)
     if not is_number or not 1 <= n_neighbors <= n_right - self_rows:
         raise InputError(
@@ -229,7 +229,7 @@ def check_n_neighbors(n_neighbors: int, n_right: int, self_rows: bool) -> None:
 def sparse_proximity(
     left: Int32s, right: Int32s | LeafIndex, n_neighbors: int | None = None, threads: int = 1
 ) -> scipy.sparse.csr_matrix:
-    """Proximities as a sparse matrix: all that are not 0, or only the greatest of each row.
+    """Return proximities as a sparse matrix: all that are not 0, or only the greatest of each row.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ def sparse_proximity(
 
 
 class _Lists(NamedTuple):
-    """Proximities that are not 0, row by row, and the rows that they belong to; ``end`` begins with 0."""
+    """Non-zero proximities, row by row, and the rows that they belong to; ``end`` begins with 0."""
 
     shared: Floats
     columns: Int32s
@@ -288,14 +288,14 @@ class _Lists(NamedTuple):
 
 
 class _Room:
-    """Room in which blocks are listed one after the other: fresh memory takes longer than counting."""
+    """Reused memory in which blocks are listed one after another, as fresh memory takes longer than counting."""
 
     def __init__(self, index: LeafIndex) -> None:
         self._index, self._counts = index, index.counters()
         self._shared, self._columns = np.empty(0), np.empty(0, np.int32)
 
     def listed(self, left: Int32s) -> _Lists:
-        """The proximities of some rows, which lie here until the next ones are listed."""
+        """Return the proximities of some rows, which are valid until the next ones are listed."""
         block = QueryNodes(np.arange(left.shape[1]), by_row(left))
         size, end = bound_shared(block, self._index), np.zeros(len(block.rows) + 1, np.int64)
         if size > len(self._columns):
@@ -305,7 +305,7 @@ class _Room:
 
 
 class _Stack:
-    """A sparse matrix whose blocks of rows come in any order; a block in its turn is copied once."""
+    """A sparse matrix whose blocks of rows arrive in any order; a block that arrives in order is copied once."""
 
     def __init__(self) -> None:
         self._shared, self._columns, self._ends = np.empty(0), np.empty(0, np.int32), [np.zeros(1, np.int64)]
@@ -330,13 +330,13 @@ class _Stack:
         self._n_rows += len(lists.end) - 1
 
     def matrix(self, n_columns: int) -> scipy.sparse.csr_matrix:
-        """The matrix of all blocks."""
+        """Return the matrix of all blocks."""
         entries = (self._shared, self._columns, np.concatenate(self._ends))
         return scipy.sparse.csr_matrix(entries, (self._n_rows, n_columns))
 
 
 def leaf_embedding(forest: Forest, nodes: Int32s) -> scipy.sparse.csr_matrix:
-    """Rows as sparse vectors, one column for each node of the forest: E E' / n_trees is their `proximity`.
+    """Return the rows as sparse vectors, one column for each node of the forest: E E' / n_trees is their `proximity`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Forests that have learned little: trees that are a root alone, rows that stay at roots, and the consequences."""
+"""Forests that have learned little: trees that are a single root, rows that stay at roots, and the consequences."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ FOLLOWS = {
     "path_lengths": "every score is the same, and every distance is 0",
     "ranks": "every similarity is the same",
 }
-"""The consequence of no tree having a cut, by the kind of leaf table, or for votes of training objects."""
+"""Consequence if no tree has a cut, by the kind of leaf table, or for votes of training objects."""
 
 MOST_STAY = 0.7
-"""The share of training rows staying at roots above which a fit warns. On wine, iris and simulated judges it is
-reached where about half of the pairs are observed; beyond it, surrogate splits classify 5 to 40 points more rightly."""
+"""Share of training rows staying at roots above which a fit warns. On wine, iris and simulated judges it is reached
+when about half of the pairs are observed; beyond it, surrogate splits raise the accuracy by 5 to 40 points."""
 
 
 def unobserved_of_manifest(address: str, manifest: Manifest) -> float | None:
-    """Share of the pairs of leaves of a sealed forest of which no distance was observed; None if all distances were.
+    """Return the share of pairs of leaves of a sealed forest without an observed distance; None if all are observed.
 
     Raises
     ------
     ArtifactError
-        The two arrays from which it follows are damaged.
+        The arrays from which the share follows are damaged.
     """
     if UNOBSERVED not in manifest["arrays"]:
         return None
@@ -47,7 +47,7 @@ def unobserved_of_manifest(address: str, manifest: Manifest) -> float | None:
 
 @dataclass(frozen=True)
 class Roots:
-    """Trees that are a root alone, because no cut was made.
+    """Trees that are a single root, because no cut was made.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Roots:
 
     @classmethod
     def from_manifest(cls, address: str, manifest: Manifest) -> Self:
-        """Count the roots of a sealed forest from its tree sizes; raises ArtifactError if they are damaged."""
+        """Count the roots of a sealed forest from its tree sizes; raise ArtifactError if they are damaged."""
         sizes = read_array(address, manifest, "tree_size")
         n_rows = int(manifest["arrays"]["in_bag"]["shape"][-1])
         return cls(n_roots_of(sizes), len(sizes), n_rows, meaning_of(manifest).leaf)
@@ -82,14 +82,14 @@ class Roots:
 
         Fewer can be due to chance: a tree has no cut if no two rows that it draws differ. If one of n rows differs from
         the others, a bootstrap misses it with probability (1 - 1/n)^n, at most 1/e. Of two rows it draws only one half
-        of the time, so then all trees must be roots. A single row differs from no other.
+        of the time, so all trees must be roots then. A single row differs from no other.
         """
         if self.n_rows <= 2:
             return self.n_rows == 2 and self.n_roots == self.n_trees
         return 2 * self.n_roots > self.n_trees
 
     def warning(self) -> str:
-        """Say how many trees have no split (DF012), and the consequence; "" if they are not too many.
+        """Return a warning of the trees without a split (DF012), with the consequence; "" if they are not too many.
 
         Examples
         --------
@@ -112,7 +112,7 @@ class Roots:
 class Stayed:
     """Training rows that stay at the root of a tree with a cut, as they lack a value that the cut needs.
 
-    There a tree says the same of all of them.
+    At the root, a tree gives the same answer for all of them.
 
     Attributes
     ----------
@@ -144,7 +144,7 @@ class Stayed:
         return self.n_stayed > MOST_STAY * self.n_routed
 
     def warning(self, leaf: LeafKind) -> str:
-        """Say how many rows stay (DF012), the consequence and what to do; "" if they are not too many.
+        """Return a warning of the rows that stay (DF012), with consequence and advice; "" if they are not too many.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""Scoring: distances, predictions and nearest neighbours of a forest; from arrays to arrays, block by block.
+"""Scoring: distances, predictions and nearest neighbours of a forest, from arrays to arrays, block by block.
 
 If the distance is the share of trees in which two rows end in different leaves, it follows from proximities.py.
 
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     from distforest.forest.leaf_index import LeafIndex
 
 Predicting = ClassCounts | Means | TargetMembers
-"""The leaf tables that predict; they know inner nodes, too."""
+"""Leaf tables that predict, for inner nodes, too."""
 
 ROWS_OF_DISTANCES = 1024
 """Number of rows on each side of a block of distances."""
 
 ROWS_ONE_BY_ONE = 32
-"""Up to so many rows are compared with others one by one, each with all trees at once: see `_goes_by_rows`."""
+"""Number of rows up to which they are compared with others one by one: see `_goes_by_rows`."""
 
 
 def apply(forest: Forest, source: Source) -> Int32s:
@@ -60,31 +60,31 @@ def apply(forest: Forest, source: Source) -> Int32s:
 
 
 def misplaced_rows(forest: Forest, source: Source, numbers: Ints) -> Ints:
-    """Find the rows of ``source`` that do not end where the training rows ``numbers`` did; returns their places."""
+    """Find the rows of ``source`` that do not end where the training rows ``numbers`` did; return their positions."""
     return np.flatnonzero((apply(forest, source) != forest.training_nodes[:, numbers]).any(axis=0))
 
 
 def uses_proximity(forest: Forest) -> bool:
-    """Whether the forest's distance is 1 - `distforest.forest.proximities.proximity`."""
+    """Return whether the forest's distance is 1 - `distforest.forest.proximities.proximity`."""
     return isinstance(forest.leaf_table, SameLeaf)
 
 
 def between_nodes(forest: Forest) -> LeafTable:
-    """The leaf table of a forest, which gives distances of nodes; raises InputError for a forest over pairs."""
+    """Return the leaf table of a forest, which has distances of nodes; raise InputError for a forest over pairs."""
     if isinstance(forest.leaf_table, (Votes, Ranks)):
-        raise InputError("a forest over pairs has no distance of two nodes; ask for the distance of two points")
+        raise InputError("a forest over pairs has no distance of two nodes; compute the distance of two points")
     return forest.leaf_table
 
 
 def informative_trees(forest: Forest) -> Ints:
-    """The trees that know distances: all but those that drew no observed pair of rows, see `observed_leaves`."""
+    """Return the trees with distances: all except those that drew no observed pair of rows, see `observed_leaves`."""
     if isinstance(forest.leaf_table, (ObservedMembers, ObservedLeafDistances)):
         return np.flatnonzero(~forest.leaf_table.silent)
     return np.arange(forest.n_trees)
 
 
 def unobserved_share(forest: Forest) -> float:
-    """Share of all pairs of leaves, a leaf with itself among them, of which no distance was observed."""
+    """Return the share of all pairs of leaves, a leaf with itself among them, without an observed distance."""
     if not isinstance(forest.leaf_table, (ObservedMembers, ObservedLeafDistances)):
         return 0.0
     assert forest.leaf_table.unobserved is not None  # noqa: S101  (guaranteed by the kind of leaf table)
@@ -92,7 +92,7 @@ def unobserved_share(forest: Forest) -> float:
 
 
 def distance(forest: Forest, left: Int32s, right: Int32s) -> Floats:
-    """The forest's distance of each row to each other row (SMERF, Eq. 3).
+    """Return the forest's distance of each row to each other row (SMERF, Eq. 3).
 
     Parameters
     ----------
@@ -129,17 +129,17 @@ def distance(forest: Forest, left: Int32s, right: Int32s) -> Floats:
 
 
 def indexed(forest: Forest, nodes: Int32s) -> Int32s | LeafIndex:
-    """The index of the training rows, which the forest keeps, if ``nodes`` are theirs; other nodes as they are."""
+    """Return the index of the training rows, which the forest keeps, if ``nodes`` are theirs; other nodes unchanged."""
     return forest.training_index if nodes is forest.leaves else nodes
 
 
 def _goes_by_rows(forest: Forest, n_rows: int) -> bool:
-    """Whether so few rows are answered one by one; of tables that are not quick a single row is."""
+    """Return whether this number of rows is answered one by one; for tables that are not quick, only one row is."""
     return n_rows <= (ROWS_ONE_BY_ONE if between_nodes(forest).is_quick else min(1, ROWS_ONE_BY_ONE))
 
 
 def _add_rows(forest: Forest, left: Int32s, right: Int32s, total: Floats) -> None:
-    """Add the distances of all trees, one row of ``left`` after the other, to ``total``, shape (n_left, n_right)."""
+    """Add the distances of all trees, one row of ``left`` after another, to ``total``, shape (n_left, n_right)."""
     table, trees = between_nodes(forest), informative_trees(forest)
     if isinstance(table, Means) and right is forest.leaves and forest.laid_means is not None:
         for ends, sums in zip(by_row(left), total, strict=True):
@@ -174,7 +174,7 @@ def add_looked_up(table: Floats, row: Ints, column: Ints, total: Floats) -> None
 
 
 def pair_distance(forest: Forest, left: Int32s, right: Int32s) -> Floats:
-    """The forest's distance of left[:, e] and right[:, e], shape (n_pairs,); arguments as for `distance`."""
+    """Return the forest's distance of left[:, e] and right[:, e], shape (n_pairs,); arguments as for `distance`."""
     if left.shape != right.shape:
         raise InputError(f"pairs need as many left rows as right rows, found {left.shape[1]} and {right.shape[1]}")
     total = np.zeros(left.shape[1])
@@ -191,7 +191,7 @@ def pair_distance(forest: Forest, left: Int32s, right: Int32s) -> Floats:
 
 
 def out_of_bag_distance(forest: Forest, left: Ints, right: Ints) -> tuple[Floats, Ints]:
-    """Out-of-bag distance of pairs of training rows: over the trees for which both rows are out of bag.
+    """Compute out-of-bag distances of pairs of training rows, over the trees for which both rows are out of bag.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ def predict_rows(forest: Forest, source: Source) -> Floats:
 
 
 def predict(forest: Forest, nodes: Int32s, voters: Int32s | None = None) -> Floats:
-    """Mean over the trees of the prediction of each row's node, or of the votes of training objects there.
+    """Average over the trees the prediction of each row's node, or the votes of training objects there.
 
     Parameters
     ----------
@@ -308,7 +308,7 @@ def predict(forest: Forest, nodes: Int32s, voters: Int32s | None = None) -> Floa
 
 @kernel
 def largest_share(shares: Floats) -> Ints:
-    """The column of the largest value of each row, the first of equal ones, shape (n,); no value is NaN."""
+    """Return the column of the largest value of each row, the first of equal ones, shape (n,); no value is NaN."""
     found = np.empty(shares.shape[0], np.int64)
     for i in range(shares.shape[0]):
         largest, column = shares[i, 0], 0
@@ -320,7 +320,7 @@ def largest_share(shares: Floats) -> Ints:
 
 
 def isolation(forest: Forest, nodes: Int32s) -> Floats:
-    """How early rows are alone: 2^-(mean of path length / usual path length), near 1 for outliers.
+    """Compute outlier scores, 2^-(mean of path length / usual path length), near 1 for outliers.
 
     Parameters
     ----------
@@ -350,7 +350,7 @@ def isolation(forest: Forest, nodes: Int32s) -> Floats:
 
 
 def truth_as_learned(forest: Forest, given: object) -> Truth:
-    """Read a ground truth as the kind that a forest has learned, labels with the costs that it was taught.
+    """Read a ground truth in the kind of a forest's training, labels with its costs.
 
     Raises
     ------
@@ -361,7 +361,7 @@ def truth_as_learned(forest: Forest, given: object) -> Truth:
 
 
 def with_costs_learned(forest: Forest, truth: Truth) -> Truth:
-    """Labels with the costs that a forest was taught, unless they have some; any other ground truth as it is.
+    """Return labels with the costs of a forest's training, unless they have some; any other ground truth unchanged.
 
     Raises
     ------
@@ -378,16 +378,16 @@ def with_costs_learned(forest: Forest, truth: Truth) -> Truth:
 
 
 def predicting(forest: Forest) -> Predicting:
-    """The leaf table of a forest that predicts classes or targets; raises InputError for any other."""
+    """Return the leaf table of a forest that predicts classes or targets; raise InputError for any other."""
     if isinstance(forest.leaf_table, Predicting):
         return forest.leaf_table
     if uses_proximity(forest):
-        raise InputError("a forest without a ground truth predicts nothing; ask for `distance` or `proximity`")
-    raise InputError("a forest that was trained on distances predicts distances; ask for `distance`")
+        raise InputError("a forest without a ground truth predicts nothing; use `distance` or `proximity`")
+    raise InputError("a forest that was trained on distances predicts distances; use `distance`")
 
 
 def out_of_bag(forest: Forest) -> tuple[Floats, Ints]:
-    """Out-of-bag prediction of each training row: mean class shares or targets over the trees that did not draw it.
+    """Predict each training row out of bag: mean class shares or targets over the trees that did not draw it.
 
     Returns
     -------
@@ -399,7 +399,7 @@ def out_of_bag(forest: Forest) -> tuple[Floats, Ints]:
     Raises
     ------
     InputError
-        The forest predicts nothing; or the nearest training object votes, which would be the row itself.
+        The forest predicts nothing, or the nearest training object votes, which would be the row itself.
     """
     leaf_table, n_rows = predicting(forest), forest.n_training
     if forest.nearest_votes:
@@ -415,10 +415,10 @@ def out_of_bag(forest: Forest) -> tuple[Floats, Ints]:
 
 
 def feature_importances(forest: Forest) -> Floats:
-    """Sum of the gains of the splits that read each column, as shares of their total, shape (n_columns,).
+    """Sum the gains of the splits that read each column, as shares of their total, shape (n_columns,).
 
     A gain is n I(S) - n_L I(S_L) - n_R I(S_R), so it is weighted by the node's size (SMERF, section 2); a split of
-    several columns counts for each of them. Without a ground truth, the size itself stands for the gain.
+    several columns counts for each of them. Without a ground truth, the size replaces the gain.
     """
     gain = forest.table.n_rows if uses_proximity(forest) else forest.table.gain
     per_entry = np.repeat(gain.astype(np.float64), forest.table.width)
@@ -427,7 +427,7 @@ def feature_importances(forest: Forest) -> Floats:
 
 
 def measure_importances(forest: Forest) -> Floats:
-    """Sum of the gains of the splits that read each of several measures, as shares of their total.
+    """Sum the gains of the splits that read each of several measures, as shares of their total.
 
     Returns
     -------
@@ -441,7 +441,7 @@ def measure_importances(forest: Forest) -> Floats:
     """
     rows = forest.meaning.rows
     if not isinstance(rows, Several):
-        raise InputError(f"shares of several measures were asked for, but the forest reads {rows.kind}")
+        raise InputError(f"shares of several measures were requested, but the forest reads {rows.kind}")
     of_columns: Floats = feature_importances(forest).reshape(len(rows.measures), -1)
     return of_columns.sum(axis=1)
 

@@ -1,23 +1,23 @@
-r"""How sure? Standard errors of what a forest answers, from its trees alone (Wager, Hastie, Efron, 2014).
+r"""Standard errors of the answers of a forest, from its trees (Wager, Hastie, Efron, 2014).
 
-Trees draw rows, so a row is the unit, also where the answer is of a pair: a row that is drawn more often brings all its
-distances along. N_bi says how often tree b drew row i, t_b what it answers, B is the number of trees, n of rows. Both
-estimates ask how the answer depends on each single row::
+Trees draw rows, so a row is the unit, even if the answer is about a pair: a row that is drawn more often brings all its
+distances with it. N_bi is the number of times that tree b drew row i, t_b the answer of tree b, B the number of trees,
+n that of rows. Both estimates measure how the answer depends on each single row::
 
     infinitesimal jackknife    V_IJ = sum_i C_i^2,                C_i = mean_b (N_bi - N_i)(t_b - t)
     jackknife after bootstrap  V_J  = (n - 1)/n sum_i D_i^2,      D_i = mean of t_b over trees with N_bi = 0, less t
 
 C_i and D_i are means over few trees, whose squares are too large: by v var(N_i)/B and by v (1/B_i - 1/B), where v is
-the variance of t_b, and B_i the number of trees with N_bi = 0. These are subtracted (section 3.1). What is left of V_IJ
-is too small for few rows and of V_J too large, so their mean is taken (section 5.2). Without replacement, s of n rows
-for a tree, V_IJ counts n (n - 1)/(n - s)^2 times (Wager, Athey, 2018, Eq. 8).
+the variance of t_b, and B_i the number of trees with N_bi = 0. These are subtracted (section 3.1). The rest of V_IJ is
+too small for few rows and that of V_J too large, so their mean is taken (section 5.2). If each tree draws s of n rows
+without replacement, V_IJ is multiplied by n (n - 1)/(n - s)^2 (Wager, Athey, 2018, Eq. 8).
 
-What was subtracted is a sum of chances, so what is left has a noise of its own: the standard deviation of a sum of n
-squares of normal numbers, sqrt(2 sum (what was subtracted for row i)^2). A smaller variance cannot be distinguished
-from noise, so the noise stands in: an interval is not narrower than these trees can tell. (Cut off at 0 instead, 7 % of
-the intervals had almost no width at n = 320 with 500 trees.)
+The subtracted terms are sums of random numbers, so the rest has noise: the standard deviation of a sum of n squares of
+normal numbers, sqrt(2 sum (term subtracted for row i)^2). A smaller variance cannot be distinguished from noise, so the
+noise is used instead: an interval is not narrower than these trees can show. (Cut off at 0 instead, 7 % of the
+intervals had almost no width at n = 320 with 500 trees.)
 
-That is the variance of a forest of infinitely many trees. The trees of this one add v/B.
+This is the variance of a forest of infinitely many trees. A finite forest adds v/B.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from distforest.sources.source import Floats, Int32s
 
 BLOCK_ANSWERS = 1 << 23
-"""The most entries, trees or rows times pairs, that are held at once."""
+"""Largest number of entries, trees or rows times pairs, that are held at once."""
 
 
 @dataclass(frozen=True)
 class TreeDraws:
-    """How often trees drew rows.
+    """The number of times that trees drew rows.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class TreeDraws:
 
     @classmethod
     def from_forest(cls, forest: Forest) -> TreeDraws:
-        """The draws of the trees that tell distances.
+        """Return the draws of the trees with distances.
 
         Raises
         ------
@@ -76,7 +76,7 @@ class TreeDraws:
         return cls(counts, bool(forest.meaning.params.get("bootstrap", False)))
 
     def infinitesimal(self, answers: Floats) -> tuple[Floats, Floats]:
-        """V_IJ of answers, shape (n_trees, m), less what few trees add to it, and its noise, shapes (m,).
+        """Return V_IJ of answers, shape (n_trees, m), less the part due to few trees, and its noise, shapes (m,).
 
         The first may be below 0.
         """
@@ -90,7 +90,7 @@ class TreeDraws:
         return factor * (covariances**2 - added).sum(axis=0), factor * np.sqrt(2.0 * (added**2).sum(axis=0))
 
     def leaving_out(self, answers: Floats) -> tuple[Floats, Floats]:
-        """V_J and its noise, as `infinitesimal`; there must be trees without each row."""
+        """Return V_J and its noise, as `infinitesimal`; there must be trees without each row."""
         n_trees, n_rows = self.counts.shape
         away = answers - answers.mean(axis=0)
         absent = (self.counts == 0).astype(np.float64)
@@ -101,7 +101,7 @@ class TreeDraws:
         return share * (changes**2 - added).sum(axis=0), share * np.sqrt(2.0 * (added**2).sum(axis=0))
 
     def standard_errors(self, answers: Floats) -> Floats:
-        """Standard errors of the means of answers over the trees, shape (m,)."""
+        """Return the standard errors of the means of answers over the trees, shape (m,)."""
         found = [self.infinitesimal(answers)]
         if (self.counts == 0).any(axis=0).all():
             found.append(self.leaving_out(answers))
@@ -110,7 +110,7 @@ class TreeDraws:
 
 
 def pair_standard_errors(forest: Forest, left: Int32s, right: Int32s) -> Floats:
-    """Standard errors of the forest's distances of pairs, shape (n_pairs,).
+    """Return the standard errors of the forest's distances of pairs, shape (n_pairs,).
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def pair_standard_errors(forest: Forest, left: Int32s, right: Int32s) -> Floats:
 
 
 def tree_distances(forest: Forest, left: Int32s, right: Int32s) -> Floats:
-    """The distance of each pair in each tree that tells one, shape (n_trees, n_pairs)."""
+    """Return the distance of each pair in each tree with distances, shape (n_trees, n_pairs)."""
     leaf_table = between_nodes(forest)
     return np.stack(
         [

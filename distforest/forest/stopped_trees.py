@@ -1,8 +1,8 @@
-"""Trees that had stopped earlier: what a forest says with a larger ``min_samples_split`` or a smaller ``max_depth``.
+"""Trees that stop earlier: the answers of a forest with a larger ``min_samples_split`` or a smaller ``max_depth``.
 
-Both only end a tree earlier, and a node draws from a stream of its own. So the upper part of a tree is a tree that was
-grown with such a limit, drawn from the same law: many limits are tried with the trees of the loosest. The distance of
-two nodes is the mean distance of their leaves, weighted by their in-bag rows.
+Both only end a tree earlier, and each node draws from its own stream. So the upper part of a tree is a tree that was
+grown with such a limit, from the same distribution: many limits are tried with the trees of the loosest limit. The
+distance of two nodes is the mean distance of their leaves, weighted by their in-bag rows.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class EarlyStop(NamedTuple):
-    """When a node is a leaf: of less in-bag weight, or at this depth; None for no limit of depth."""
+    """Limits that make a node a leaf: less in-bag weight, or this depth; None for no limit of depth."""
 
     min_samples_split: int = 2
     max_depth: int | None = None
 
 
 def stopped_distances(forest: Forest, rows: Ints, stops: Sequence[EarlyStop]) -> tuple[list[Floats], Ints]:
-    """Out-of-bag distances of training rows by trees that stop earlier.
+    """Compute out-of-bag distances of training rows by trees that stop earlier.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def stopped_distances(forest: Forest, rows: Ints, stops: Sequence[EarlyStop]) ->
     rows
         Numbers of training rows, shape (m,).
     stops
-        When the trees stop.
+        The limits at which the trees stop.
 
     Returns
     -------
@@ -64,9 +64,9 @@ def stopped_distances(forest: Forest, rows: Ints, stops: Sequence[EarlyStop]) ->
 def _tables(
     forest: Forest, tree: int, ends: Int32s, stops: Sequence[EarlyStop]
 ) -> tuple[Floats, Ints, Ints, NDArray[np.uint32]]:
-    """For each stop the distances of the nodes in which rows end: the tables in a row; where each begins; its width.
+    """For each stop, return the distances of the nodes in which rows end: all tables, their starts, and their widths.
 
-    The fourth array has the place of each row in each table, shape (n_stops, n_rows).
+    The fourth array has the position of each row in each table, shape (n_stops, n_rows).
     """
     table, tables, places = forest.table.tree(tree), [], []
     for stop in stops:
@@ -79,7 +79,7 @@ def _tables(
 
 
 def _numbered(ends: Ints, n_nodes: int) -> tuple[Ints, Ints]:
-    """The number of each node among those in ``ends``, -1 for another one, shape (n_nodes,); and these nodes."""
+    """Return the number of each node among those in ``ends``, -1 for another one, shape (n_nodes,); and these nodes."""
     number = np.full(n_nodes, -1)
     number[ends] = 0
     nodes = np.flatnonzero(number == 0)
@@ -88,9 +88,9 @@ def _numbered(ends: Ints, n_nodes: int) -> tuple[Ints, Ints]:
 
 
 def _between(forest: Forest, tree: int, end: Ints, nodes: Ints) -> Floats:
-    """The distances of nodes in which a tree stops, shape (n_nodes, n_nodes); ``end`` is the end of each of its nodes.
+    """Return the distances of nodes in which a tree stops, shape (n_nodes, n_nodes); ``end`` is the end of each node.
 
-    Leaf tables that know nodes above leaves are asked for them; of others the members of a node are counted, which are
+    Leaf tables with values for inner nodes compute them. For other tables the members of a node are averaged, which are
     training rows if their distances are kept, and otherwise the leaves below it.
     """
     leaf_table, table = between_nodes(forest), forest.table.tree(tree)
@@ -104,7 +104,7 @@ def _between(forest: Forest, tree: int, end: Ints, nodes: Ints) -> Floats:
         ends = end[leaf_table.leaves[tree, members]]
         return _means(ends, nodes, weights, members, leaf_table.read) + leaf_table.offset
     leaves = np.flatnonzero(table.is_leaf)
-    if np.array_equal(end[leaves], leaves):  # nothing stops earlier
+    if np.array_equal(end[leaves], leaves):  # no row stops earlier
         return leaf_table.between(tree, nodes, nodes)
     leaves = leaves[np.isin(end[leaves], nodes)]
     distances = leaf_table.between(tree, leaves, leaves)
@@ -112,7 +112,7 @@ def _between(forest: Forest, tree: int, end: Ints, nodes: Ints) -> Floats:
 
 
 def _means(ends: Ints, nodes: Ints, weights: Floats, members: Ints, distances: Floats | Float32s) -> Floats:
-    """The mean distances of nodes: ``members`` are rows of ``distances``, each with its node and its weight."""
+    """Return the mean distances of nodes: ``members`` are rows of ``distances``, each with its node and its weight."""
     number, _ = _numbered(nodes, int(max(ends.max(), nodes[-1])) + 1)
     group = number[ends]
     order = np.argsort(group, kind="stable")[np.count_nonzero(group < 0) :]
@@ -122,7 +122,7 @@ def _means(ends: Ints, nodes: Ints, weights: Floats, members: Ints, distances: F
 
 
 def ends_of(left: Int32s, right: Int32s, n_rows: Ints, stop: EarlyStop) -> Ints:
-    """The node in which a row would have stopped that ends in each node of a tree, shape (n_nodes,)."""
+    """For each node of a tree, return the node in which its rows would have stopped, shape (n_nodes,)."""
     ends = np.empty(len(left), np.int64)
     deepest = -1 if stop.max_depth is None else stop.max_depth
     find_ends(left, right, n_rows, (stop.min_samples_split, deepest), ends)
@@ -162,7 +162,7 @@ def mean_of_groups(
         for j in range(i):
             means[own, group[j]] += weights[i] * weights[j] * distances[row, members[j]]
     for a in range(means.shape[0]):
-        means[a, a] *= 2.0  # of i and j in one group only one order was added
+        means[a, a] *= 2.0  # only one order of i and j in a group was added
     for i in range(group.shape[0]):
         means[group[i], group[i]] += weights[i] ** 2 * distances[members[i], members[i]]
     for a in range(means.shape[0]):

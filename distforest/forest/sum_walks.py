@@ -1,4 +1,4 @@
-"""How rows walk down trees of any projections, sums of several columns among them: each row by itself."""
+"""Walks of rows down trees of any projections, including sums of several columns; each row walks by itself."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SumNodes(NamedTuple):
     left, right, threshold, offset, columns, weights
         Arrays of the table; ``columns`` are unsigned (see `distforest.jit`).
     goes_right
-        Whether a node sends a row that lacks a value right, shape (N,); empty if the row stays.
+        Whether a node sends a row with a missing value right, shape (N,); empty if the row stays.
     surrogate
         Thresholds of the two halves of each projection, shape (N, 2); (0, 2) if none decides.
     """
@@ -84,7 +84,7 @@ def route_array(
 
 @no_refcount
 def side_by_list(node: int, value: float, sets: CategorySets | None) -> int:
-    """The side of a category at a node; `STAY` if the node cuts no categories."""
+    """Return the side of a category at a node; `STAY` if the node cuts no categories."""
     if sets is None:
         return STAY
     if sets.start[node + 1] == sets.start[node]:
@@ -96,7 +96,7 @@ def side_by_list(node: int, value: float, sets: CategorySets | None) -> int:
 def lacking_goes_right(
     row: Float32s, columns: NDArray[np.uint32], weights: Floats, surrogate: Floats, goes_right: bool
 ) -> bool:
-    """Whether a row that lacks a value goes right: by a half of its projection, else by ``goes_right``."""
+    """Return whether a row with a missing value goes right: by a half of its projection, else by ``goes_right``."""
     positive, negative = 0.0, 0.0
     for e in range(columns.shape[0]):
         if weights[e] < 0.0:
@@ -117,7 +117,7 @@ def route_sparse(
     wanted: NDArray[np.bool_],
     ends: Int32s,
 ) -> None:
-    """`route_array` for rows by their values other than 0, of which none is missing: a row is written out once."""
+    """`route_array` for rows by their non-zero values, none of them missing; a row is written out once."""
     left, right, threshold, offset, columns, weights, _, _ = nodes
     dense = np.zeros(n_columns, np.float32)
     for r in range(rows.shape[0]):
@@ -142,7 +142,7 @@ def route_sparse(
 def goes_left(
     node: int, value: float, threshold: Floats, goes_right: NDArray[np.bool_], sets: CategorySets | None
 ) -> bool:
-    """Whether a pair goes left from a node: by its list, if that cuts categories, otherwise by its threshold."""
+    """Return whether a pair goes left from a node: by its list if it cuts categories, otherwise by its threshold."""
     side = side_by_list(node, value, sets)
     if side != STAY:
         return side == LEFT

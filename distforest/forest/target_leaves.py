@@ -1,4 +1,4 @@
-"""Leaf tables of forests that were taught |y - y'|: the training targets are kept, and distances follow from them.
+"""Leaf tables of forests that were trained on |y - y'|, which keep the targets and compute distances from them.
 
 With F(t) and G(t) the weight of the in-bag rows of two nodes whose target is at most t, and m and m' that of all, the
 mean of |y - y'| over one row of each is ::
@@ -7,7 +7,7 @@ mean of |y - y'| over one row of each is ::
 
 It is a sum over the gaps between the targets of both in ascending order, so a pair of nodes costs as many steps as it
 has rows, and not their product. No term is negative, and a pair and its mirror image have the same bits. A node
-predicts the median of its targets, which no other number is nearer to in the mean.
+predicts the median of its targets, which minimises the mean absolute difference.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from distforest.forest.node_table import NodeTable
 
 TAUGHT_TARGETS = "taught_targets"
-"""The array of the training targets."""
+"""Array of the training targets."""
 
 
 class NodeTargets(NamedTuple):
-    """The targets of the in-bag rows of some nodes, ascending in each: where those of a node begin, and their weights.
+    """The targets of the in-bag rows of some nodes, ascending in each node, with the nodes' starts and the weights.
 
     ``start`` has shape (n_nodes + 1,), the other two (n_targets,).
     """
@@ -64,7 +64,7 @@ class TargetMembers(LeafTable):
     n_outputs: int = 1
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The training targets."""
+        """Return the training targets."""
         return {TAUGHT_TARGETS: self.targets}
 
     def outputs(self, tree: int, nodes: Ints) -> Floats:
@@ -92,7 +92,7 @@ class TargetMembers(LeafTable):
 
     @cached_property
     def _leaf_medians(self) -> Floats:
-        """The median of each leaf, shape (N, 1); NaN of inner nodes."""
+        """The median of each leaf, shape (N, 1); NaN for inner nodes."""
         medians = np.full((len(self.table.left), 1), np.nan)
         for tree, start in enumerate(self.table.tree_start[:-1].tolist()):
             leaves = np.flatnonzero(self.table.is_leaf[start : self.table.tree_start[tree + 1]])
@@ -100,7 +100,7 @@ class TargetMembers(LeafTable):
         return medians
 
     def _of_nodes(self, tree: int, nodes: Ints) -> NodeTargets:
-        """The targets of nodes, inner ones too."""
+        """Return the targets of nodes, inner ones too."""
         span = slice(self.table.tree_start[tree], self.table.tree_start[tree + 1])
         weights = drawn_weights(self.in_bag, self.sample_weight, tree)
         lineage = lineage_of(self.table.left[span], self.table.right[span], self.leaves[tree], weights)
@@ -112,7 +112,7 @@ class TargetMembers(LeafTable):
         return NodeTargets(start, targets[order], lineage.weights[own][order])
 
     def check(self) -> None:
-        """Refuse targets that are not finite or of no row, and leaves without members; raises ArtifactError."""
+        """Refuse targets that are not finite or not one per row, and leaves without members; raise ArtifactError."""
         expect(TAUGHT_TARGETS, self.targets, (self.leaves.shape[1], 1), np.float64)
         if not np.isfinite(self.targets).all():
             raise ArtifactError(f"{TAUGHT_TARGETS}[{int(np.argmin(np.isfinite(self.targets)))}]: values are finite")
@@ -128,7 +128,7 @@ def mean_differences(of_nodes: NodeTargets, left: Ints, right: Ints, means: Floa
 
 @no_refcount
 def mean_difference(of_nodes: NodeTargets, one: int, other: int) -> float:
-    """One of the `mean_differences`: F and G are taken behind each target, times the gap to the next one."""
+    """Return one of the `mean_differences`: F and G are taken after each target, times the gap to the next one."""
     start, targets, weights = of_nodes
     a, b, end_a, end_b = start[one], start[other], start[one + 1], start[other + 1]
     m, m_other = np.int64(0), np.int64(0)
@@ -154,7 +154,7 @@ def mean_difference(of_nodes: NodeTargets, one: int, other: int) -> float:
 
 @kernel
 def weighted_medians(of_nodes: NodeTargets, medians: Floats) -> None:
-    """medians[e] = the mean of the targets at both sides of half of the weight of node e, which mostly are one."""
+    """medians[e] = the mean of the targets on both sides of half of the weight of node e, which are mostly the same."""
     start, targets, weights = of_nodes
     for node in range(medians.shape[0]):
         m, below = np.int64(0), np.int64(0)

@@ -1,7 +1,7 @@
-"""Check whether a ground truth is the one that a forest was taught, as far as the forest tells.
+"""Checks whether a ground truth is that of a forest's training, as far as the forest can show it.
 
 Some leaf tables keep the distances, links or targets of the training rows, which are compared one by one. Class counts
-and means of leaves are computed again. Where only distances of leaves are kept, those of some trees are.
+and means of leaves are computed again. If only distances of leaves are kept, those of some trees are computed again.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ if TYPE_CHECKING:
     from distforest.sources.truth import Truth
 
 CLOSE_ENOUGH = 1e-4
-"""The share of the largest mean distance by which means of the same ground truth may differ, by rounding."""
+"""Share of the largest mean distance by which means of the same ground truth may differ, due to rounding."""
 
 ROUNDING_OF_MEANS = 1e-9
-"""The share by which a mean may differ from itself if all deviate little from a common offset."""
+"""Share by which a mean may differ from itself if all values deviate little from a common offset."""
 
 SUMS_TO_CHECK = 1 << 32
-"""Most products that are added up to check a ground truth; those of the fewest trees at least, see `checked_trees`."""
+"""Largest number of products that are added up for a check, beyond the fewest trees: see `checked_trees`."""
 
 
 def check_own_distances(forest: Forest, truth: Truth, name: str = "y") -> None:
-    """Refuse a ground truth that is not the one of the forest's training rows, as far as the forest tells.
+    """Refuse a ground truth that is not that of the forest's training rows, as far as the forest can show it.
 
-    If the forest keeps the ground truth, as some kinds of leaf tables do, all of it is compared. Otherwise what leaves
-    keep is: class counts, means, or the mean distances of leaves, these of as many trees as `SUMS_TO_CHECK` allows. So
-    nothing is known of a row that no tree drew, nor of a change that leaves all means as they are, but for a share
-    `CLOSE_ENOUGH` of the largest one.
+    If the forest keeps the ground truth, as some kinds of leaf tables do, all of it is compared. Otherwise the contents
+    of leaves are compared: class counts, means, or the mean distances of leaves, for as many trees as `SUMS_TO_CHECK`
+    allows. So the check misses rows that no tree drew, and changes that leave all means equal to within the share
+    `CLOSE_ENOUGH` of the largest mean.
 
     Parameters
     ----------
     forest, truth
-        The forest, and the ground truth as it has learned it.
+        The forest, and the ground truth in the kind of its training.
     name
-        What a caller knows the ground truth by.
+        Name of the ground truth in messages.
 
     Raises
     ------
     InputError
-        The kind, the number of rows, or what is compared differs; or distances are unobserved where all were taught, or
-        the other way round.
+        The kind, the number of rows, or a compared value differs; or distances are unobserved where all were observed
+        in training, or the other way round.
     """
     try:
         _check_kind(forest, truth)
@@ -71,10 +71,10 @@ def _check_kind(forest: Forest, truth: Truth) -> None:
     """Refuse a ground truth of another kind or size, or with unobserved distances unlike that of the fit."""
     learned = forest.meaning.leaf.learned
     if learned in (TruthKind.NOTHING, TruthKind.LINKS):
-        raise InputError("a one-sided distance needs a forest that was taught distances of rows")
+        raise InputError("a one-sided distance needs a forest that was trained on distances of rows")
     if truth.kind != learned or len(truth.values) != forest.n_training:
         wanted, given = learned.noun, truth.kind.noun
-        if learned != truth.kind:  # which may be the metric alone
+        if learned != truth.kind:  # possibly only in the metric
             wanted, given = learned.noun_with_metric, truth.kind.noun_with_metric
         expected = f"{wanted} of the {forest.n_training:,} training rows were expected, as in the fit"
         raise InputError(f"{expected}, found {given} of {len(truth.values):,} rows")
@@ -85,12 +85,12 @@ def _check_kind(forest: Forest, truth: Truth) -> None:
 
 
 def _keeps_this(forest: Forest, truth: Truth) -> bool:
-    """Compare a ground truth with the one that the forest keeps; False if it keeps none, or in another form."""
+    """Compare a ground truth with the one that the forest keeps; return False if it keeps none, or in another form."""
     table, graph = forest.leaf_table, truth.graph
     if isinstance(table, GraphMembers) and graph is not None:
         stored, kept = graph.stored, table.kept
         if not (np.array_equal(stored.indptr, kept.indptr) and np.array_equal(stored.indices, kept.indices)):
-            raise _other_truth("the links of nodes are others")
+            raise _other_truth("other links of nodes")
         _check_same(
             np.append(kept.distances, table.absent) + table.offset, np.append(graph.values, graph.absent), truth
         )
@@ -105,14 +105,14 @@ def _keeps_this(forest: Forest, truth: Truth) -> bool:
 
 
 def _check_same(kept: np.ndarray, given: np.ndarray, truth: Truth) -> None:
-    """Refuse values that are not those that a forest keeps; raises InputError."""
+    """Refuse values that differ from those that a forest keeps; raise InputError."""
     _check_near(kept, given + np.float64(truth.offset), truth.offset, "a value")
 
 
 def _check_leaves(forest: Forest, truth: Truth) -> None:
-    """Refuse a ground truth from which other leaves follow."""
+    """Refuse a ground truth that leads to other leaves."""
     kept, table, leaves = forest.leaf_table, forest.table, forest.leaves
-    assert leaves is not None  # noqa: S101  (a forest over pairs was taught links, which are refused before)
+    assert leaves is not None  # noqa: S101  (a forest over pairs was trained on links, which are refused before)
     weights = forest.in_bag if forest.sample_weight is None else forest.in_bag * forest.sample_weight
     if isinstance(kept, ClassCounts):
         labels, n_classes = truth.values, kept.n_outputs
@@ -134,7 +134,7 @@ def _check_leaves(forest: Forest, truth: Truth) -> None:
 
 
 def _check_distances(forest: Forest, truth: Truth) -> None:
-    """Refuse distances of training rows of which the leaves of some trees have other means."""
+    """Refuse distances of training rows if leaves of some trees have other means."""
     of_rows = forest.table, forest.training_nodes, forest.in_bag
     taught: LeafTable
     if truth.graph is not None:
@@ -151,10 +151,10 @@ def _check_distances(forest: Forest, truth: Truth) -> None:
 
 
 def _check_near(known: Floats, by_truth: Floats, offset: float, what: str) -> None:
-    """Refuse numbers that differ by more than rounding, or are not observed alike; raises InputError."""
+    """Refuse numbers that differ by more than rounding, or differ in which are observed; raise InputError."""
     observed = ~np.isnan(known)
     if not np.array_equal(observed, ~np.isnan(by_truth)):
-        raise _other_truth("others are unobserved")
+        raise _other_truth("other distances are unobserved")
     known, by_truth = known[observed], by_truth[observed]
     if not known.size:
         return
@@ -166,11 +166,11 @@ def _check_near(known: Floats, by_truth: Floats, offset: float, what: str) -> No
 
 
 def _other_truth(found: str) -> InputError:
-    return InputError(f"what the forest was taught was expected, as in the fit, found something else: {found}")
+    return InputError(f"the ground truth that the forest was taught was expected, found another one: {found}")
 
 
 def checked_trees(forest: Forest) -> Ints:
-    """The trees that drew a row which no earlier one drew, and of the others the first ones, as many as are allowed."""
+    """Return the trees that drew a row which no earlier tree drew, and then the first others, as many as allowed."""
     n_trees = forest.n_trees
     first = np.unique(np.argmax(forest.in_bag[:, forest.in_bag.any(axis=0)] > 0, axis=0))
     others = np.setdiff1d(np.arange(n_trees), first)

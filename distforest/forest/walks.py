@@ -1,4 +1,4 @@
-"""How rows walk down trees that read single columns, all rows of a block side by side.
+"""Walks of rows down trees that read single columns, with all rows of a block side by side.
 
 A node with children takes 16 bytes, so that a step costs one access to memory. Nodes are in preorder, a left child
 directly after its parent, so that every other step stays within a cache line. Leaves are not stored: the child number
@@ -8,13 +8,13 @@ All rows of a block take a step before the first takes the next one, so that the
 a row goes to ``child[value > threshold]``, which is an address and not a branch, because half of all branches would be
 mispredicted.
 
-Near the root many rows stand at one node. In the top of a tree its numbers are read once, and the processor compares a
-column of a block of rows with the threshold, several rows in one instruction. A row that stands elsewhere stays. So a
-node of a top costs each row the same, whether it meets the node or not, and is worth it where many do.
+Near the root many rows are at one node. In the top of a tree, its numbers are read once, and the processor compares a
+column of a block of rows with the threshold, several rows per instruction. A row that is elsewhere stays. So a node of
+a top costs each row the same, whether the row reaches the node or not, and pays off if many do.
 
-A node that cuts categories has bits in place of its threshold, one for each of the first `MASK_BITS` codes: whether it
-goes right. If the node lists a greater code, the place of more such bits stands there, or, where these would take much
-more room than the list, the node's number in the table, and the list is searched.
+A node that cuts categories has bits instead of a threshold, one for each of the first `MASK_BITS` codes: whether it
+goes right. If the node lists a greater code, the number there is the position of more such bits or, if these would take
+much more space than the list, the node's number in the table, and the list is searched.
 """
 
 from __future__ import annotations
@@ -33,59 +33,59 @@ from distforest.sources.source import Float32s, Floats, Int32s, Ints, offsets
 WalkNodes = NDArray[np.uint32]
 Children = NDArray[np.uint32]
 THRESHOLD, COLUMN, CHILD = np.arange(3, dtype=np.uint32)
-"""Places of a node's four numbers: threshold (bits of a float32), column, and where its two children begin."""
+"""Positions of a node's four numbers: threshold (bits of a float32), column, and two children."""
 
 IS_LEAF = np.uint32(1 << 31)
-"""The bit that marks a child as a leaf; the other bits are its number in the table."""
+"""Bit that marks a child as a leaf; the other bits are its number in the table."""
 
 MASK_BITS = 32
 """Number of codes that have a bit in a node that cuts categories."""
 
 HAS_MASK, HAS_WORDS, HAS_LIST, OTHERS_GO_RIGHT = (np.uint32(1 << bit) for bit in (31, 30, 29, 28))
-"""Bits of the column of a node that cuts categories: by which of the three it does, and where greater codes go."""
+"""Bits of the column of a node that cuts categories: which of the three forms it has, and the side of greater codes."""
 
 HAS_MASK_SHIFT, OTHERS_SHIFT = np.uint32(31), np.uint64(MASK_BITS - 28)
-"""The shifts that bring `HAS_MASK` to the first place, and `OTHERS_GO_RIGHT` to the one after those of a mask."""
+"""Shifts that move `HAS_MASK` to the first bit, and `OTHERS_GO_RIGHT` to the bit after those of a mask."""
 
 COLUMN_BITS = OTHERS_GO_RIGHT - np.uint32(1)
-"""The other bits of the column."""
+"""Other bits of the column."""
 
 ABOVE_CODES = np.float32(MAX_CATEGORIES)
-"""A number that is no code; infinity, which stands for a missing value, is read as this one."""
+"""A number that is not a code; infinity, which stands for a missing value, is read as this number."""
 
 FREE_WORDS = 4
-"""Words of `MASK_BITS` bits that a node may take in any case; it may take one more for each code that it lists."""
+"""Words of `MASK_BITS` bits that a node may always take; it may take one more per code that it lists."""
 
 WALKED_VALUES = 1 << 16
 """Number of values in a block of rows, which stays in the processor's cache."""
 
 SMALLEST_BLOCK = 48
-"""Number of rows in a block of however many columns."""
+"""Least number of rows in a block, for any number of columns."""
 
 FEW_WALKERS = 64
-"""While so few rows walk, a branch where one arrives costs less than a list of those that go on."""
+"""Number of walking rows up to which a branch per arrival costs less than a list of those that go on."""
 
 FETCHED_NUMBERS = 1 << 17
-"""So many numbers of nodes, half a MiB, are too many for the processor's cache: a row's next node is prefetched."""
+"""Count of node numbers, half a MiB, above which the processor's cache is too small and next nodes are prefetched."""
 
 TOP_SHARE = 1 / 16
-"""The share of a tree's training rows that reached a node of its top."""
+"""Least share of a tree's training rows that reached a node of its top."""
 
 COST_OF_NODE, COST_OF_COLUMN = 0.1, 0.35
-"""What a node of a top and a column that is laid out cost a row, in steps of a row that walks by itself: measured."""
+"""Measured cost per row of a node of a top and of a laid-out column, in steps of a row that walks by itself."""
 
 FEWEST_FOR_TOPS = 64
-"""Fewer rows walk by themselves from the root on."""
+"""Number of rows below which they walk by themselves from the root."""
 
 ROWS_IN_TOP = 1 << 10
-"""Rows that go through the top of a tree together: where they stand stays in the processor's first cache."""
+"""Number of rows that go through the top of a tree together; their nodes stay in the processor's first cache."""
 
 ROWS_LAID_OUT = 64
-"""Rows whose columns are laid out together."""
+"""Number of rows whose columns are laid out together."""
 
 
 def block_rows(n_columns: int) -> int:
-    """Number of rows in a block, which walks down all trees before the next one does."""
+    """Return the number of rows in a block, which walks down all trees before the next block does."""
     return max(SMALLEST_BLOCK, WALKED_VALUES // n_columns)
 
 
@@ -95,11 +95,11 @@ class TreeTops(NamedTuple):
     Attributes
     ----------
     start
-        Where the nodes of each tree's top begin, shape (n_trees + 1,).
+        Start of the nodes of each tree's top, shape (n_trees + 1,).
     place
-        The places of the nodes among those of the walk, shape (n,).
+        Positions of the nodes among those of the walk, shape (n,).
     slot
-        The place of each node's column in ``columns``, shape (n,).
+        Position of each node's column in ``columns``, shape (n,).
     columns
         The columns that the nodes read.
     """
@@ -111,7 +111,7 @@ class TreeTops(NamedTuple):
 
 
 def tops_of(n_trees: int, tree: Ints, share: Floats, place: Children, columns: NDArray[np.uint32]) -> TreeTops:
-    """The tops of trees, or none where they would cost more than they save.
+    """Return the tops of trees, or none if they would cost more than they save.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def tops_of(n_trees: int, tree: Ints, share: Floats, place: Children, columns: N
     share
         The share of the tree's training rows that reached the node, shape (n,).
     place
-        The place of the node among those of the walk, shape (n,).
+        Position of the node among those of the walk, shape (n,).
     columns
         The column that the node reads, shape (n,).
     """
@@ -136,7 +136,7 @@ def tops_of(n_trees: int, tree: Ints, share: Floats, place: Children, columns: N
 
 
 class WalkSets(NamedTuple):
-    """What nodes that cut categories have elsewhere.
+    """The words and lists of nodes that cut categories.
 
     Attributes
     ----------
@@ -162,7 +162,7 @@ class WalkSteps(NamedTuple):
     tops
         The tops of the trees, in which many rows take a step at once.
     sets
-        What nodes that cut categories have elsewhere; None if there are no such nodes.
+        The words and lists of nodes that cut categories; None if there are no such nodes.
     """
 
     nodes: WalkNodes
@@ -178,7 +178,7 @@ def write_sets(nodes: WalkNodes, place: Children, numbers: Ints, lists: Category
     n_words = lists.codes[end - 1].astype(np.int64) // MASK_BITS + 1  # the last code is the greatest
     has_words = (n_words > 1) & (n_words <= FREE_WORDS + end - first)
     has_list = (n_words > 1) & ~has_words
-    room = np.where(has_words, n_words + 2, 1)  # a mask is made here, too
+    room = np.where(has_words, n_words + 2, 1)  # masks are made here, too
     start = offsets(room)
     words = np.repeat(of_others, room)
     flip_bits(np.flatnonzero(~has_list), first, end, start + np.append(has_words, False), lists.codes, words)
@@ -202,7 +202,7 @@ def flip_bits(
 
 
 def rounded_down(thresholds: Floats) -> Float32s:
-    """The largest float32 that is at most each threshold; comparing a float32 value with either gives the same side."""
+    """Return the largest float32 up to each threshold; comparing a float32 value with either gives the same side."""
     with np.errstate(over="ignore"):
         nearest = thresholds.astype(np.float32)
     return np.where(nearest > thresholds, np.nextafter(nearest, np.float32(-np.inf)), nearest)
@@ -212,7 +212,7 @@ def rounded_down(thresholds: Floats) -> Float32s:
 def preorder(tree_start: Ints, left: Int32s, right: Int32s) -> Children:
     """child[node] = 4 times the number of nodes with children before it in preorder; for a leaf `IS_LEAF` + node.
 
-    A node with two parents, or with none, makes the table no tree, but does no harm: one is met once, the other never.
+    A node with two parents or none is harmless, although it is not a tree: one is visited once, the other never.
     """
     child, waiting = np.arange(left.shape[0]).astype(np.uint32) | IS_LEAF, np.empty(left.shape[0], np.int64)
     n_met = 0
@@ -234,7 +234,7 @@ def preorder(tree_start: Ints, left: Int32s, right: Int32s) -> Children:
 def next_of(
     nodes: WalkNodes, thresholds: Float32s, values: Float32s, node: int, first: int, sets: WalkSets | None
 ) -> int:
-    """The child of a node to which a row goes; the row's values begin at ``first``.
+    """Return the child of a node to which a row goes; the row's values begin at ``first``.
 
     Unsigned numbers need no check for negative indices. If ``sets`` is None, Numba compiles nothing for categories.
     """
@@ -276,8 +276,8 @@ def walk_on(
     """at[e] = the leaf, a child, at which row rows[e] arrives from the child at[e]; a step at a time for all rows.
 
     Rows that have not arrived are listed in ``live``, which has room for all. While they are many, a step needs no
-    branch: each row is written behind those that go on, and counts if it does. Of large trees its next node is
-    prefetched, while the other rows take their step.
+    branch: each row is written behind those that go on, and counts if it goes on. In large trees its next node is
+    prefetched while the other rows take their step.
     """
     thresholds, cells, width = nodes.view(np.float32), values.reshape(-1), np.uint64(values.shape[1])
     rows, is_far, n = rows.view(np.uint32), nodes.shape[0] >= FETCHED_NUMBERS, 0
@@ -307,7 +307,7 @@ def walk_on(
 
 @kernel
 def copy_columns(values: Float32s, rows: Int32s, columns: NDArray[np.uint32], laid: Float32s) -> None:
-    """laid[c, r] = values[rows[r], columns[c]]; four columns at a time, of which the last may be the same ones."""
+    """laid[c, r] = values[rows[r], columns[c]]; four columns at a time; the last ones may be repeated."""
     cells, width, rows = values.reshape(-1), np.uint64(values.shape[1]), rows.view(np.uint32)
     numbers, last = columns.astype(np.uint64), columns.shape[0] - 1
     for first in range(0, rows.shape[0], ROWS_LAID_OUT):

@@ -1,1 +1,1 @@
-"""How a tree comes to be: random numbers, draws, criteria, the grower, the methods."""
+"""Growth of trees: random numbers, draws, criteria, the grower, the methods."""

@@ -1,30 +1,30 @@
-"""Which pairs of rows are asked for where a distance costs: half anywhere, half where a first forest finds them near.
+"""The choice of pairs to evaluate for an expensive distance: half at random, half where a first forest finds rows near.
 
 A pair (i, j), i < j, has the code i n + j. Every tree t draws a number in [0, 1) for each pair whose rows share one of
-its leaves, and the pairs with the smallest numbers are asked for, the smallest one of a pair that several trees have
-drawn. So a pair that shares a leaf in k trees has the least of k numbers: it is drawn with the weight k, without
+its leaves, and the pairs with the smallest numbers are chosen, with the smallest number of a pair that several trees
+have drawn. So a pair that shares a leaf in k trees has the least of k numbers: it is drawn with the weight k, without
 replacement (Efraimidis and Spirakis, 2006, whose key u^(1/k) is the largest of k numbers). With one tree of one leaf,
-all pairs are equally likely, whatever the rows.
+all pairs are equally likely.
 
-**Why not all of them anywhere.** Let a share q of a node's pairs be observed, each with the same probability, let g be
+**Why not all of them at random.** Let a share q of a node's pairs be observed, each with the same probability, let g be
 the mean of all, and let rows be at distance 0 from themselves. `distforest.growth.cuts.observed_distance` replaces
 unobserved distances by the observed mean. A cut of S into L and R that gains G where all pairs are observed then gains,
 in the mean and but for terms in 1 / (q m),
 
     q G + (1 - q) g
 
-so in the mean no other cut is preferred. With x_ij = z_ij - g and the mean squares s_L^2 and s_R^2 of x within the two
+so no other cut is preferred on average. With x_ij = z_ij - g and the mean squares s_L^2 and s_R^2 of x within the two
 sides and s_X^2 between them, the variance of that, divided by q^2 and but for such terms, is
 
     (1 - q) / q (2 s_L^2 m_R^2 + 2 s_R^2 m_L^2 + 4 s_X^2 m_L m_R) / m^2
 
-which depends on the shares of the sides and not on how large the node is, whereas G grows with it. So a tenth of the
-pairs suffices for large nodes, and small nodes are cut by chance. The rows of a small node are near each other by the
+which depends on the shares of the sides and not on the size of the node, whereas G grows with it. So a tenth of the
+pairs suffices for large nodes, while small nodes are cut by chance. The rows of a small node are near each other by the
 features that matter: those are the pairs that a first forest, of large leaves, finds near.
 
-**What that costs.** Two rows that it often leaves in one leaf are drawn more often than others, so a mean over observed
-pairs is one over pairs weighted by how often they are drawn: where these probabilities differ within a node (or a pair
-of leaves), it is drawn towards the near ones.
+**The cost of this choice.** Two rows that the first forest often leaves in one leaf are drawn more often than others,
+so a mean over observed pairs is weighted by how often they are drawn. If these probabilities differ within a node (or a
+pair of leaves), the mean is biased towards near pairs.
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ANYWHERE_NODE, NEAR_NODE, FIRST_FOREST_NODE, SELF_NODE = -3, -4, -5, -6
-"""The node numbers under which trees draw pairs of the first and the second half, the seed of the first forest, and the
+"""Node numbers under which trees draw pairs of the first and the second half, the seed of the first forest, and the
 rows that are compared with themselves."""
 
 FIRST_TREES = 50
 """Number of trees of the first forest."""
 
 LEAST_LEAF = 5
-"""Rows of a leaf of the first forest, at least."""
+"""Least number of rows of a leaf of the first forest."""
 
 COLLECTED = 1.2
-"""How many times as many numbers are collected as will probably be needed."""
+"""Factor by which more numbers are collected than will probably be needed."""
 
 
 class LeafRows(NamedTuple):
-    """The rows of each leaf of a tree, side by side, and where those of each leaf begin, shape (n_leaves + 1,)."""
+    """The rows of each leaf of a tree, side by side, and the start of each leaf, shape (n_leaves + 1,)."""
 
     starts: Ints
     rows: Int32s
 
 
 def pairs_anywhere(n_rows: int, present: NDArray[np.bool_], count: int, seed: int) -> Ints:
-    """Draw pairs of different rows that are present, all equally likely; fewer than ``count`` if there are not so many.
+    """Draw ``count`` pairs of different present rows, all equally likely, or fewer if there are not enough.
 
     Returns
     -------
@@ -80,16 +80,16 @@ def pairs_anywhere(n_rows: int, present: NDArray[np.bool_], count: int, seed: in
 
 
 def near_pairs(leaves: Int32s, known: Ints, count: int, seed: int) -> Ints:
-    """Draw pairs that are not known, with the number of trees as weights in which they share a leaf.
+    """Draw unknown pairs, weighted by the number of trees in which they share a leaf.
 
     Parameters
     ----------
     leaves
-        The leaf of each row in each tree, shape (n_trees, n_rows); -1 for a row of which no pair is drawn.
+        The leaf of each row in each tree, shape (n_trees, n_rows); -1 for a row without drawn pairs.
     known
         Codes of pairs, ascending, shape (n_known,).
     count
-        How many are drawn; fewer if not so many pairs share a leaf.
+        Number of pairs to draw; fewer are drawn if not enough pairs share a leaf.
     seed
         The seed of the forest.
 
@@ -109,7 +109,7 @@ def near_pairs(leaves: Int32s, known: Ints, count: int, seed: int) -> Ints:
 
 
 def least_pairs(leaves: Int32s, keys: Keys, known: Ints, count: int) -> Ints:
-    """The unknown pairs with the smallest numbers: see the module; ``keys`` are the streams of the trees."""
+    """Return the unknown pairs with the smallest numbers: see the module; ``keys`` are the streams of the trees."""
     groups, n_numbers = list[LeafRows](), 0
     for own in leaves:
         rows = np.flatnonzero(own >= 0).astype(np.int32)
@@ -131,7 +131,7 @@ def least_pairs(leaves: Int32s, keys: Keys, known: Ints, count: int) -> Ints:
 
 
 def _below(group: LeafRows, key: np.uint64, n_rows: int, limit: float) -> tuple[Ints, Floats]:
-    """The codes of all pairs of a tree with a number below a limit, and these numbers."""
+    """Return the codes of all pairs of a tree with a number below a limit, and these numbers."""
     n = draw_numbers(group.starts, group.rows, key, n_rows, limit, np.empty(0, np.int64), np.empty(0))
     codes, numbers = np.empty(n, np.int64), np.empty(n)
     draw_numbers(group.starts, group.rows, key, n_rows, limit, codes, numbers)
@@ -144,7 +144,7 @@ def draw_numbers(
 ) -> int:
     """Fill the codes i n + j of pairs within a group with their numbers below a limit, while there is room.
 
-    Returns how many there are.
+    Return their number.
     """
     found = 0
     for group in range(starts.shape[0] - 1):
@@ -161,7 +161,7 @@ def draw_numbers(
 
 
 def first_forest_seed(seed: int) -> int:
-    """The seed of the first forest of a forest with this seed.
+    """Return the seed of the first forest of a forest with this seed.
 
     Examples
     --------
@@ -174,7 +174,7 @@ def first_forest_seed(seed: int) -> int:
 
 
 def rows_for_selves(rows: Ints, count: int, seed: int) -> Ints:
-    """Draw rows that are compared with themselves, ascending; all of them if there are not so many.
+    """Draw rows that are compared with themselves, ascending; all rows if there are not enough.
 
     Examples
     --------
@@ -194,16 +194,17 @@ def fill_bits(keys: Keys, places: Ints, numbers: Keys) -> None:
 
 
 def _stream(seed: int, node: int) -> Keys:
-    """The stream of one node of tree 0, shape (1,)."""
+    """Return the stream of one node of tree 0, shape (1,)."""
     keys = np.empty(1, np.uint64)
     streams(seed, np.zeros(1, np.int64), np.full(1, node, np.int32), keys)
     return keys
 
 
 def least_leaf(n_rows: int, n_known: int) -> int:
-    """The rows of a leaf of the first forest: so many that a row knows its distance to one of them on each side.
+    """Return the size of a leaf of the first forest, so that a row has a known distance to a row on each side of a cut.
 
-    With a share q of the pairs known, 1 / q rows hold a known partner of each row on average; a leaf has at least half.
+    With a share q of the pairs known, 1 / q rows contain one known partner of each row on average; a leaf has at least
+    half as many.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-r"""Chains: nodes that are parted by one exemplar a class, written as cuts of two objects.
+r"""Chains: nodes that are split by one exemplar per class, written as cuts of two objects.
 
 A row goes to the nearest of k exemplars. Nearness is transitive, so a chain of comparisons finds it: the first with the
 second, the nearer of them with the third, and so on. Stage s has s nodes, one for each exemplar that may lead; all of
@@ -10,8 +10,8 @@ and k children, some of which have several parents::
         \        3|4 --- child 3, child 4       (one node, whether 1 or 2 led before)
          2|3 --- 2|4 --- child 2, child 4
 
-Each stage reads a new exemplar, so a row that lacks the similarity to one of them cannot pass. It stays in the node
-that is parted, the head of the chain: all nodes of a chain hold what the head holds (`NodeTable.chain_head`).
+Each stage reads a new exemplar, so a row without the similarity to one of them cannot pass. It stays in the node that
+is split, the head of the chain: all nodes of a chain have the values of the head (`NodeTable.chain_head`).
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ChainGrowth(Growth):
-    """Growth of nodes that are parted by the best of some candidates of one exemplar a class.
+    """Growth of nodes that are split by the best of some candidates of one exemplar per class.
 
     In its `Splits` the projection of a node has its exemplars as columns, and the side of a row is the exemplar to
     which it goes, or `STAYS`.
     """
 
     def parting(self, trees: Ints, on_level: Callable[[Frontier], None]) -> PartingByCuts:
-        """The parting of the nodes of some trees."""
+        """Return the parting of the nodes of some trees."""
         return PartingByExemplars(self.of_trees(trees), trees, ChainLevels(len(trees)), on_level)
 
     def _search_slab(self, frontier: Frontier, keys: Keys, criterion: Criterion) -> Splits:
@@ -65,7 +65,7 @@ class ChainGrowth(Growth):
         return Splits(is_cut, none, gain, width, columns, weights, child, none.astype(np.int8))
 
     def _best_of(self, drawn: Projections, frontier: Frontier, criterion: Criterion) -> Best:
-        """The candidate of the largest gain of each node, the first of equals."""
+        """Return the candidate of the largest gain of each node, the first of equals."""
         assert isinstance(criterion, Gini)  # noqa: S101  (exemplars are of classes)
         n, min_leaf = frontier.n_nodes, self.limits.min_samples_leaf
         none, child = np.zeros(len(drawn.columns), np.bool_), np.full(len(frontier.rows), STAYS, np.int8)
@@ -93,7 +93,7 @@ class Best(NamedTuple):
     child: NDArray[np.int8]
 
     def exemplars(self, which: NDArray[np.bool_]) -> Projections:
-        """The exemplars that are kept of the best candidates of some nodes, as projections of width 1."""
+        """Return the kept exemplars of the best candidates of some nodes, as projections of width 1."""
         nodes = np.flatnonzero(which)
         offset, entry = runs(self.drawn.offset, nodes * self.drawn.width + self.candidate[nodes])
         kept = self.is_kept[entry]
@@ -103,10 +103,10 @@ class Best(NamedTuple):
 
 
 class PartingByExemplars(PartingByCuts):
-    """Parting by exemplars; what is written is `ChainLevels`."""
+    """Splitting by exemplars, written to `ChainLevels`."""
 
     def write(self, is_parted: NDArray[np.bool_], frontier: Frontier, side: NDArray[np.int8]) -> Frontier:
-        """Write each node that is parted as the head of a chain, and the chain."""
+        """Write each split node as the head of a chain, and the chain."""
         assert isinstance(self.written, ChainLevels)  # noqa: S101  (`ChainGrowth`)
         n_children = self.splits.width[self.splits.is_cut].astype(np.int64)
         first = self.written.chain(is_parted, self.splits, self.growth.criterion.unit)
@@ -115,7 +115,7 @@ class PartingByExemplars(PartingByCuts):
 
 @dataclass
 class ChainLevels(Levels):
-    """The levels written so far, with the further nodes of the chains that begin in a level after its own nodes."""
+    """The levels written so far, with the further nodes of a level's chains after its own nodes."""
 
     node: Int32s = field(init=False)
 
@@ -125,7 +125,7 @@ class ChainLevels(Levels):
         self.node = frontier.node
 
     def chain(self, is_cut: NDArray[np.bool_], splits: Splits, unit: float) -> Int32s:
-        """Write the level; returns the number of the first child of each node that is parted."""
+        """Write the level; return the number of the first child of each split node."""
         heads, tree, n_rows = self.node[is_cut], self.tree[-1][is_cut], self.columns["n_rows"][-1][is_cut]
         size = splits.width[splits.is_cut].astype(np.int64)
         n_further = size * (size - 1) // 2 - 1
@@ -146,7 +146,7 @@ class ChainLevels(Levels):
         return first.astype(np.int32)
 
     def _append(self, is_cut: NDArray[np.bool_], heads: Int32s, links: ChainLinks, gain: Floats) -> None:
-        """Append some nodes; ``links`` and ``gain`` are those of the ones that are cut, each at 0."""
+        """Append some nodes; ``links`` and ``gain`` are those of the nodes that are cut, each at 0."""
         n = len(is_cut)
         nodes: dict[str, np.ndarray] = {
             "left": np.full(n, LEAF, np.int32),
@@ -178,7 +178,7 @@ class ChainLinks(NamedTuple):
     columns: Int32s
 
     def some(self, which: NDArray[np.bool_]) -> ChainLinks:
-        """The nodes that are True in ``which``."""
+        """Return the nodes that are True in ``which``."""
         return ChainLinks(*(array[which] for array in self))
 
 
@@ -186,8 +186,8 @@ class ChainLinks(NamedTuple):
 def link_exemplars(offset: Ints, exemplars: Int32s, further: Ints, first: Ints, links: ChainLinks) -> None:
     """Write the chain of each node's exemplars: node (s, l), 1 <= l <= s < k, compares exemplar s + 1 with exemplar l.
 
-    It leads to (s + 1, l) if the row is nearer to l, or as near, and to (s + 1, s + 1) if it is nearer to s + 1; from
-    stage k - 1 to the child of the exemplar that leads then. Node (1, 1) is the head; the others have the numbers from
+    It leads to (s + 1, l) if the row is nearer to l, or as near, and to (s + 1, s + 1) if it is nearer to s + 1; stage
+    k - 1 leads to the child of the leading exemplar. Node (1, 1) is the head; the others have the numbers from
     ``further`` on, and the children those from ``first`` on, both of shape (n_nodes,).
     """
     n = 0

@@ -1,6 +1,6 @@
 """Earlier trees: those of a forest of the same data, parameters and seed with fewer trees, as a part of a larger one.
 
-A tree follows from its number, the seed and the data. So trees 0 to 499 of a forest of 500 are the first ones of the
+A tree depends only on its number, the seed and the data. So trees 0 to 499 of a forest of 500 are the first ones of the
 forest of 1,000, and the larger forest is the one that would have grown at once.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def as_part(problem: Bound, earlier: Forest) -> dict[str, np.ndarray]:
-    """The arrays that ``problem.grow`` returns for all trees of an earlier forest, without growing them.
+    """Return the arrays that ``problem.grow`` returns for all trees of an earlier forest, without growing them.
 
     Raises
     ------
@@ -38,12 +38,12 @@ def as_part(problem: Bound, earlier: Forest) -> dict[str, np.ndarray]:
 
 
 def check_earlier(problem: Bound, earlier: Forest) -> None:
-    """Refuse an earlier forest of another method, of other parameters or another seed, or of more trees.
+    """Refuse an earlier forest with another method, other parameters, another seed, or more trees.
 
     Raises
     ------
     InputError
-        The message names what differs.
+        The message names the difference.
     """
     wanted, found = problem.meaning, earlier.meaning
     names = sorted({*wanted.params, *found.params} - {"n_estimators"})

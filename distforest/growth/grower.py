@@ -1,8 +1,8 @@
 """The grower: trees grow level by level, all trees of a batch in lockstep.
 
 At every level the grower draws projections for the open nodes, reads them from the source once, cuts, and descends. It
-knows neither the method nor the kind of source; it is given a draw, a criterion and limits. The way down the levels
-(`grow_levels`) does not depend on how nodes are parted: a ranking tree parts its cells by small trees.
+depends neither on the method nor on the kind of source, but on a draw, a criterion and limits. The descent
+(`grow_levels`) does not depend on how nodes are split: a ranking tree splits its cells by small trees.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
     from distforest.growth.rng import Keys
 
     Search = Callable[[Any, Any, Frontier, Projections, Limits], tuple[Cuts, Floats]]
-    """Takes a source and a criterion of any kind; a fused search takes only one kind of each."""
+    """A search over a source and a criterion of any kind; a fused search takes only one kind of each."""
 
 UNCUT = {"surrogate": np.nan, "missing_right": False, "category_size": 0}
-"""What an array that not all tables have holds for a node without a cut."""
+"""Values of optional arrays of a table for a node without a cut."""
 
 DRAWN_AT_ONCE = 1 << 14
-"""Largest number of candidates that are drawn for all attempts of some nodes at once: few nodes are drawn for faster
-than an attempt takes in Python."""
+"""Largest number of candidates that are drawn for all attempts of some nodes at once, as drawing for few nodes is
+faster than an attempt in Python."""
 
 SLAB_CELLS = 1 << 22
-"""Projected values (float64) held at once: a wide level is searched in slabs of nodes."""
+"""Number of projected values (float64) held at once: a wide level is searched in slabs of nodes."""
 
 
 class Windows(NamedTuple):
-    """Nodes and the candidates of several attempts: ``width`` for each attempt, of the last one maybe fewer."""
+    """Nodes and the candidates of several attempts: ``width`` for each attempt, possibly fewer for the last one."""
 
     frontier: Frontier
     projections: Projections
@@ -61,10 +61,10 @@ class DrawsOn(Protocol):
 
     @property
     def n_columns(self) -> int:
-        """Candidates of a node in all attempts."""
+        """Number of candidates of a node in all attempts."""
 
     def rest(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
-        """The candidates of this attempt and of all later ones, in their order."""
+        """Return the candidates of this attempt and of all later ones, in order."""
 
 
 @runtime_checkable
@@ -72,7 +72,7 @@ class SearchesOn(Protocol):
     """A search that tries the candidates of several attempts until a node has a cut, as if each were a level."""
 
     def in_turn(self, source: Any, criterion: Any, windows: Windows, limits: Limits) -> tuple[Cuts, Floats]:
-        """The cuts, and the value of each row on the chosen candidate."""
+        """Return the cuts, and the value of each row on the chosen candidate."""
 
 
 @runtime_checkable
@@ -80,27 +80,27 @@ class OfTrees(Protocol):
     """A draw that also depends on a stream that all nodes of a tree share."""
 
     def of_trees(self, keys: Keys) -> Draw:
-        """The draw for some trees, from ``keys``, the streams of their `ORDER_NODE`, shape (n_trees,)."""
+        """Return the draw for some trees, from ``keys``, the streams of their `ORDER_NODE`, shape (n_trees,)."""
 
 
 @dataclass(frozen=True)
 class Splits:
-    """The cuts of a level: for each node whether it is cut, and where; for each row the side to which it goes.
+    """The cuts of a level: for each node whether and where it is cut, and for each row its side.
 
     Attributes
     ----------
     is_cut
         Whether each node is cut, shape (n_nodes,).
     threshold, gain
-        Threshold and gain of each node, shape (n_nodes,); of no meaning where it is not cut.
+        Threshold and gain of each node, shape (n_nodes,); undefined where it is not cut.
     width
         Number of columns of each node's projection, shape (n_nodes,); 0 where it is not cut.
     columns, weights
         Columns and weights of the projections, one node after another.
     side
-        The side of each row, shape (n_rows,); of no meaning in nodes that are not cut.
+        The side of each row, shape (n_rows,); undefined in nodes that are not cut.
     missing
-        The side of the rows that lack a value, as in `distforest.growth.cuts.criteria.Cuts`, shape (n_nodes,).
+        The side of rows with a missing value, as in `distforest.growth.cuts.criteria.Cuts`, shape (n_nodes,).
     """
 
     is_cut: NDArray[np.bool_]
@@ -127,7 +127,7 @@ class Level(NamedTuple):
 
 
 LevelWatch = Callable[[Level], None]
-"""Called with the report of each level; an exception that it raises ends the growth."""
+"""Function that is called with the report of each level; an exception that it raises ends the growth."""
 
 
 def unwatched(level: Level) -> None:
@@ -139,33 +139,33 @@ def unseen(frontier: Frontier) -> None:
 
 
 class Parting(Protocol):
-    """How the nodes of a level are parted and written down, level by level from the roots down."""
+    """The way in which the nodes of a level are split and written, level by level from the roots."""
 
     def open(self, frontier: Frontier, depth: int) -> NDArray[np.bool_]:
-        """Whether each node of a level may be parted; the others are leaves."""
+        """Return whether each node of a level may be split; the others are leaves."""
 
     def part(self, frontier: Frontier) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
-        """Whether each of the open nodes is parted, and the child to which each of their rows goes, counted from 0."""
+        """Return whether each open node is split, and the child to which each of their rows goes, counted from 0."""
 
     def write(self, is_parted: NDArray[np.bool_], frontier: Frontier, side: NDArray[np.int8]) -> Frontier:
-        """Write all nodes of the level; returns the children of those that are parted, with their rows.
+        """Write all nodes of the level; return the children of split nodes, with their rows.
 
-        ``frontier`` holds the nodes that are parted; ``side`` has the children of their rows, and may be changed.
+        ``frontier`` contains the split nodes; ``side`` has the children of their rows, and may be changed.
         """
 
 
 def grow_levels(roots: Frontier, parting: Parting, watch: LevelWatch) -> None:
-    """Grow trees from their ``roots``, level by level, until no node is parted."""
+    """Grow trees from their ``roots``, level by level, until no node is split."""
     frontier, depth = roots, 0
     while frontier.n_nodes:
         frontier, depth = descend_level(frontier, depth, parting, watch), depth + 1
 
 
 def descend_level(frontier: Frontier, depth: int, parting: Parting, watch: LevelWatch) -> Frontier:
-    """Part the nodes of a level, or of a run of consecutive nodes of it; returns their children.
+    """Split the nodes of a level, or of a run of consecutive nodes of it; return their children.
 
-    The runs of a level may be parted one after another, in their order, before any node of the next level: nodes are
-    then numbered as if the level were parted at once, so they draw the same.
+    The runs of a level may be split one after another, in order, before any node of the next level: nodes are then
+    numbered as if the level were split at once, so they draw the same.
     """
     is_open = parting.open(frontier, depth)
     frontier = frontier.of_nodes(is_open)  # rows of leaves are not kept
@@ -184,17 +184,17 @@ class Growth:
     Attributes
     ----------
     source, draw, criterion, limits, seed
-        The data, the candidates of a node, the criterion of their cuts, when a node is a leaf, and the forest's seed.
+        The data, the candidates of a node, the criterion of their cuts, the limits of nodes, and the forest's seed.
     search
-        How a level is searched: `distforest.growth.cuts.search.project_and_cut`, or a twin of it.
+        The search of a level: `distforest.growth.cuts.search.project_and_cut`, or an equivalent.
     watch
-        Called with the report of each level.
+        Function that is called with the report of each level.
     on_missing
         A rule of `distforest.forest.missing`.
     held
-        How many candidates' values ``search`` holds at once; None: those of all candidates.
+        Number of candidates whose values ``search`` holds at once; None: all.
     n_categories
-        Number of categories of each column, 0 for a column of numbers, shape (n_columns,); None: all hold numbers.
+        Number of categories of each column, 0 for a numerical column, shape (n_columns,); None: all are numerical.
     """
 
     source: Source
@@ -242,11 +242,11 @@ class Growth:
         return parting.written.table()
 
     def parting(self, trees: Ints, on_level: Callable[[Frontier], None]) -> PartingByCuts:
-        """The parting of the nodes of some trees."""
+        """Return the splitting of the nodes of some trees."""
         return PartingByCuts(self.of_trees(trees), trees, Levels(len(trees)), on_level)
 
     def of_trees(self, trees: Ints) -> Growth:
-        """The growth with the draw for these trees."""
+        """Return the growth with the draw for these trees."""
         if not isinstance(self.draw, OfTrees):
             return self
         keys = np.empty(len(trees), np.uint64)
@@ -254,7 +254,7 @@ class Growth:
         return replace(self, draw=self.draw.of_trees(keys))
 
     def _search(self, frontier: Frontier, trees: Ints, criterion: Criterion) -> Splits:
-        """The best cut of each node, slab by slab; a node without one draws again."""
+        """Return the best cut of each node, slab by slab; a node without one draws again."""
         keys = np.empty(frontier.n_nodes, np.uint64)
         streams(self.seed, trees[frontier.tree], frontier.node, keys)
         parts = [
@@ -266,9 +266,9 @@ class Growth:
     def _attempts(
         self, frontier: Frontier, is_cut: NDArray[np.bool_]
     ) -> Iterator[tuple[int, Ints, Frontier, NDArray[np.bool_] | slice]]:
-        """Attempts of nodes to draw, while any has no cut: those without one, by place, and what selects their rows.
+        """Yield the attempts of nodes without a cut: their positions, their frontier, and an index of their rows.
 
-        The caller notes in ``is_cut``, shape (n_nodes,), which nodes have found one.
+        The caller records in ``is_cut``, shape (n_nodes,), which nodes have found a cut.
         """
         for attempt in range(self.draw.attempts):
             uncut, rows = frontier.take(~is_cut)
@@ -296,7 +296,7 @@ class Growth:
                 cuts, values = search_on.in_turn(self.source, attempted, windows, self.limits)
             else:
                 cuts, values = search(self.source, attempted, uncut, projections, self.limits)
-            side[rows] = uncut.sides(values, cuts.threshold)  # of no meaning in nodes without a cut
+            side[rows] = uncut.sides(values, cuts.threshold)  # undefined in nodes without a cut
             has = cuts.candidate >= 0
             threshold[places], gain[places], missing[places] = cuts.threshold, cuts.gain, cuts.missing
             chosen.append((places[has], taken(projections, np.flatnonzero(has), cuts.candidate[has])))
@@ -308,7 +308,7 @@ class Growth:
 
 
 def _slabs(frontier: Frontier, held: int, width: int) -> Iterator[tuple[int, int]]:
-    """Runs of nodes, at least one each, whose values and candidates fit into `SLAB_CELLS`: ``held`` values of a row."""
+    """Yield runs of nodes, at least one each, whose values, ``held`` per row, and candidates fit into `SLAB_CELLS`."""
     cells = np.maximum(frontier.sizes * held, width)
     first, held = 0, 0
     for node, n_cells in enumerate(cells.tolist()):
@@ -321,7 +321,7 @@ def _slabs(frontier: Frontier, held: int, width: int) -> Iterator[tuple[int, int
 
 
 def in_order(chosen: list[tuple[Ints, Projections]], n_nodes: int) -> tuple[Int32s, Int32s, Floats]:
-    """The width of each node's projection, and columns and weights in the order of the nodes."""
+    """Return the width of each node's projection, and columns and weights in the order of the nodes."""
     width = np.zeros(n_nodes, np.int32)
     if not chosen:
         return width, np.empty(0, np.int32), np.empty(0)
@@ -346,9 +346,9 @@ def _joined(parts: list[Splits]) -> Splits:
 
 
 def numbered(next_node: Ints, tree: Ints, wanted: Ints) -> Ints:
-    """Reserve ``wanted`` numbers of nodes for each entry, whose trees ascend; returns the first of each.
+    """Reserve ``wanted`` node numbers for each entry, whose trees ascend; return the first number of each.
 
-    ``next_node``, the next number of each tree, shape (n_trees,), goes up by as many.
+    ``next_node``, the next number of each tree, shape (n_trees,), increases by their number.
 
     Examples
     --------
@@ -365,7 +365,7 @@ def numbered(next_node: Ints, tree: Ints, wanted: Ints) -> Ints:
 
 @dataclass
 class Levels:
-    """The levels written so far; a node is written once, at the level where it lies."""
+    """The levels written so far; a node is written once, at its level."""
 
     n_trees: int
     tree: list[Ints] = field(default_factory=list)
@@ -378,14 +378,14 @@ class Levels:
         self.next_node = np.ones(self.n_trees, np.int64)
 
     def begin(self, frontier: Frontier) -> None:
-        """Record the nodes of a level, before it is known which of them are cut."""
+        """Record the nodes of a level, before their cuts are known."""
         self.tree.append(frontier.tree)
         self.columns.setdefault("n_rows", []).append(frontier.weight)
 
     def cut(self, is_cut: NDArray[np.bool_], splits: Splits, unit: float, further: dict[str, np.ndarray]) -> Int32s:
-        """Write the cuts of the level; returns the left child's number of each node that is cut.
+        """Write the cuts of the level; return the left child's number of each node that is cut.
 
-        ``further`` has arrays that not all tables have, by name, with an entry for each node that is cut.
+        ``further`` contains optional arrays by name, with an entry for each node that is cut.
         """
         n, tree = len(is_cut), self.tree[-1][is_cut]
         left = numbered(self.next_node, tree, np.full(len(tree), 2)).astype(np.int32)
@@ -411,7 +411,7 @@ class Levels:
     def settle(self, nodes: Frontier, numbers: Int32s | None, leaves: Int32s) -> None:
         """Write the leaves among the nodes that were written last, all of one tree, for their rows.
 
-        Rows stay at no other node: cuts of features know the side of rows that lack a value.
+        Rows stay at no other node, as cuts of features define the side of rows with a missing value.
 
         Parameters
         ----------
@@ -426,7 +426,7 @@ class Levels:
         settle(own.starts, own.rows if numbers is None else numbers[own.rows], own.tree, own.node, leaves[None])
 
     def table(self) -> NodeTable:
-        """The node table: the levels' nodes in the order (tree, node)."""
+        """Return the node table: the levels' nodes in the order (tree, node)."""
         tree = np.concatenate(self.tree)
         order = np.argsort(tree, kind="stable")  # within a tree the levels come in the order of the node numbers
         _, entry = runs(offsets(np.concatenate(self.columns["width"])), order)
@@ -445,7 +445,7 @@ class Levels:
 
 @dataclass
 class PartingByCuts:
-    """Parting by cuts; ``criterion`` is the one for the current level, ``splits`` are the level's cuts."""
+    """Splitting by cuts; ``criterion`` is the one for the current level, ``splits`` are the level's cuts."""
 
     growth: Growth
     trees: Ints
@@ -458,7 +458,7 @@ class PartingByCuts:
         self.criterion = self.growth.criterion
 
     def open(self, frontier: Frontier, depth: int) -> NDArray[np.bool_]:
-        """Whether each node is within the limits."""
+        """Return whether each node is within the limits."""
         self.on_level(frontier)
         self.written.begin(frontier)
         if not self.growth.limits.ends(depth):  # nothing is read for nodes that are not cut
@@ -466,12 +466,12 @@ class PartingByCuts:
         return self.growth.limits.open(frontier, depth, self.criterion)
 
     def part(self, frontier: Frontier) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
-        """Whether each node has a cut, and the side of each row."""
+        """Return whether each node has a cut, and the side of each row."""
         self.splits = self.growth._search(frontier, self.trees, self.criterion)
         return self.splits.is_cut, self.splits.side
 
     def write(self, is_parted: NDArray[np.bool_], frontier: Frontier, side: NDArray[np.int8]) -> Frontier:
-        """Write the cuts, and decide where rows go that lack a value."""
+        """Write the cuts, and decide the side of rows with a missing value."""
         growth, further, splits = self.growth, dict[str, np.ndarray](), self.splits
         if growth.on_missing == LEARNED:
             learned = self.splits.missing[self.splits.is_cut]
@@ -497,10 +497,10 @@ class PartingByCuts:
         side: NDArray[np.int8],
         missing_right: NDArray[np.bool_] | None,
     ) -> Listed:
-        """The categories that each node lists; all others go where missing values go, or more in-bag weight does."""
+        """Return the categories that each node lists; others go with missing values, or to the side of more weight."""
         projections = self.splits.projections
         which = n_categories[projections.columns[projections.offset[:-1]]] > 0
-        if missing_right is None:  # as it is where no training row lacks a value
+        if missing_right is None:  # no training row lacks a value
             left_is_larger = np.empty(frontier.n_nodes, np.bool_)
             compare_sides(frontier.starts, frontier.weights, RIGHT + LEFT - side, left_is_larger)
             missing_right = ~left_is_larger

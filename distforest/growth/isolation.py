@@ -1,4 +1,4 @@
-"""Isolation: two random objects and a random cut, which nothing scores (Liu, Ting, Zhou: Isolation Forest, 2008).
+"""Isolation: two random objects and a random cut, which is not scored (Liu, Ting, Zhou: Isolation Forest, 2008).
 
 A node draws two distinct objects i and j, and cuts its objects by S_kj - S_ki at a random place between the least and
 the greatest value. Objects that differ from the others are alone after few cuts.
@@ -37,7 +37,7 @@ class TwoAtRandom:
     """Column j minus column i of the similarity matrix, for any two objects of the node.
 
     A pair is drawn again unless S_ij is observed and S_ii + S_jj - 2 S_ij is positive. If no pair of a node is usable,
-    `distforest.growth.draws.object_pairs.tell_apart` decides. Of several ``measures``, each candidate draws one.
+    `distforest.growth.draws.object_pairs.tell_apart` decides. With several ``measures``, each candidate draws one.
 
     If objects are ``weighted``, they are drawn as if each were repeated, and then once more without weights.
     """
@@ -49,11 +49,11 @@ class TwoAtRandom:
 
     @property
     def attempts(self) -> int:
-        """How often a node may draw."""
+        """Largest number of attempts of a node."""
         return DRAW_ATTEMPTS + self.weighted
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
-        """A pair for each candidate of each node; a candidate without a usable pair is empty."""
+        """Return a pair for each candidate of each node; a candidate without a usable pair is empty."""
         compared = self.measures.drawn(keys, attempt, self.width)
         rules = rules_of_similarities(self.source, frontier, self.width, compared)
         pairing = AnyPairs(DRAW_ATTEMPTS * PAIR_TRIES if self.weighted else 0)
@@ -67,21 +67,21 @@ class TwoAtRandom:
 
 @dataclass(frozen=True)
 class RandomCut(Steady):
-    """A cut anywhere between a node's least observed value and its greatest; it gains nothing."""
+    """A random cut between the least and the greatest observed value of a node, without a gain."""
 
     places: Places | None = None
     unit: float = 1.0
 
     def attempted(self, keys: Keys, attempt: int) -> Self:
-        """The criterion with the places of this attempt."""
+        """Return the criterion with the thresholds of this attempt."""
         return replace(self, places=Places(keys, attempt, margin=0.0))
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
-        """Whether a node holds two rows."""
+        """Return whether a node contains two rows."""
         return frontier.sizes > 1
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:  # noqa: ARG002  (no side is empty)
-        """The cut of each node's one candidate; none where its values are equal or unobserved."""
+        """Return the cut of each node's one candidate; none if its values are equal or unobserved."""
         assert self.places is not None  # noqa: S101  (the grower calls `attempted` first)
         threshold = self.places.thresholds(frontier, values)[0]
         is_cut = ~np.isnan(threshold)

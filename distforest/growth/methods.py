@@ -1,4 +1,4 @@
-"""The methods, each a row of a table: how data are read, what a node draws, and which criteria may score its cuts.
+"""The methods, as a table: how data are read, what a node draws, and which criteria may score its cuts.
 
 `distforest.jobs.spec_models` has the tables of its spec, and its estimator points to the row.
 """
@@ -99,10 +99,10 @@ GROWTH = 5
 """Version of the growth: it rises whenever the same data, parameters and seed lead to another digest."""
 
 NO_PASSES_WITH_HOLES = (
-    "trees grow by passes over distances that are all observed, found NaN among them; put a number in their place, or "
+    "trees grow by passes over distances that are all observed, found NaN among them; replace it by a number, or "
     "give workers the memory for the whole matrix (`run.memory_limit`)"
 )
-"""The error where some distances are unobserved, and the matrix does not fit into memory."""
+"""Error if some distances are unobserved, and the matrix does not fit into memory."""
 
 Bound = Problem | PairProblem
 """A method that is bound to data."""
@@ -110,7 +110,7 @@ Bound = Problem | PairProblem
 
 @dataclass(frozen=True)
 class Method:
-    """One method."""
+    """A method."""
 
     name: str  # its name in specs, in artifacts and on the command line
     reads: str  # ``"features"``, ``"similarity"``, or ``"points"`` for a method over pairs of points
@@ -120,7 +120,7 @@ class Method:
     draw: Callable[[Data, Source, Params, int], Draw] | None = None
     # for a method without a ground truth: makes the criterion and the kind of leaf table
     without_truth: Callable[[Data, Params], tuple[Criterion, LeafKind]] | None = None
-    # for a method over pairs of points, instead of a draw: makes what grows trees over pairs
+    # for a method over pairs of points, instead of a draw: makes the grower of trees over pairs
     over_pairs: Callable[[Data, Params, int, Callable[[int], int]], OverPairs] | None = None
     in_specs: bool = True  # whether a job's spec may name it
 
@@ -145,13 +145,13 @@ def _columns_of_features(data: Data, source: Source, params: Params, seed: int) 
 
 
 def n_combined(params: Params, n_columns: int) -> float:
-    """The mean number of columns of a candidate, from the parameter ``feature_combinations``; at least 1."""
+    """Return the mean number of columns of a candidate, from the parameter ``feature_combinations``; at least 1."""
     combinations = float(params["feature_combinations"])
     return combinations if combinations >= 1.0 else max(1.0, combinations * n_columns)
 
 
 def _column_weights(data: Data, params: Params) -> ColumnWeights:
-    """The feature weights of the data; raises InputError if they contradict the parameter ``feature_weights``."""
+    """Return the feature weights of the data; raise InputError if they contradict ``feature_weights``."""
     if (data.feature_weights is None) != (params["feature_weights"] is None):
         found = "none" if data.feature_weights is None else "some"
         raise InputError(f"feature_weights={params['feature_weights']!r}, but found {found} with the data")
@@ -166,7 +166,7 @@ def _column_weights(data: Data, params: Params) -> ColumnWeights:
 
 
 def _two_clusters(data: Data, params: Params) -> tuple[Criterion, KeepsNothing]:
-    """The criterion that scores how well two clusters describe a projection; rows are near if they share a leaf."""
+    """Return the criterion that scores two clusters on a projection; rows are near if they share a leaf."""
     at_random, n_witnesses = params["splitter"] == "random", int(params["n_witnesses"])
     witnesses = None
     if n_witnesses:
@@ -175,7 +175,7 @@ def _two_clusters(data: Data, params: Params) -> tuple[Criterion, KeepsNothing]:
 
 
 def _beside_categories(criterion: TwoClusters, draw: Draw, data: Data, n_categories: Int32s) -> TwoClusters:
-    """The criterion for features of which some are categories: sums of columns, drawn as by ``draw``, score these."""
+    """Return the criterion for features with categories, which sums of columns, drawn as by ``draw``, score."""
     matrix = ArraySource.from_values(data.array).values
     numbers = CategoryNumbers.from_matrix(matrix, n_categories)
     if not isinstance(draw, Oblique):
@@ -195,7 +195,7 @@ def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> 
         for name, values in {"pairing": (FRESH, None), **others}.items():
             if params[name] not in values:
                 found = f"{name}={params[name]!r}"
-                raise InputError(f"{found} compares given similarities, and feature_subsets has none; leave it out")
+                raise InputError(f"{found} compares given similarities, and feature_subsets has none; omit it")
         return FeatureSubsets(data.array, truth, n_pairs)
     if data.sample_weights is None or params["n_landmarks"] is None:
         landmarks = landmarks_of(params["n_landmarks"], targets, truth.by_class, seed)
@@ -209,13 +209,13 @@ def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> 
         return TwoObjects(source, truth, n_pairs, n_columns, landmarks=landmarks, kept=kept, measures=measures)
     if not truth.by_class:
         found = f"found {data.truth.kind}; name the cut {BEST!r} or {ZERO!r}"
-        raise InputError(f"cut={EXEMPLARS!r} compares one object of each class; it goes with labels, {found}")
+        raise InputError(f"cut={EXEMPLARS!r} compares one object of each class; it needs labels, {found}")
     n_classes = len(data.truth.classes or ())
     return Exemplars(targets, n_classes, n_pairs, landmarks=landmarks, kept=kept, measures=measures)
 
 
 def _measures(data: Data) -> Measures:
-    """The measures that a candidate may compare objects by."""
+    """Return the measures by which a candidate may compare objects."""
     rows = data.rows
     measures = rows.measures if isinstance(rows, Several) else (rows,)
     of_distances = np.array([isinstance(measure, Dense) and measure.of_distances for measure in measures])
@@ -224,7 +224,7 @@ def _measures(data: Data) -> Measures:
 
 
 def _random_cuts(data: Data, _params: Params) -> tuple[Criterion, KeepsNothing]:
-    """Cuts that nothing scores; leaves keep the weight that counts as one row."""
+    """Return random cuts, which are not scored; leaves keep the weight that counts as one row."""
     unit = 1 if data.sample_weights is None else data.sample_weights.unit
     return RandomCut(), KeepsNothing("path_lengths", unit)
 
@@ -259,13 +259,13 @@ _ROWS = (
 METHODS = {method.name: method for method in _ROWS}
 
 OF_DENSE: dict[str, object] = {"max_bins": None, "coefficients": "sign", "n_witnesses": 0, "leafrank": "tree"}
-"""Parameters that read a dense matrix of features, each with the value with which it does not."""
+"""Parameters that read a dense matrix of features, each with the value that does not."""
 
 FEWEST_LANDMARKS = 3
-"""A budget that pays for fewer landmarks is spent on trees."""
+"""Least number of landmarks; a smaller budget is spent on trees."""
 
 N_COLUMNS_OF_MATRIX = 4
-"""Columns on each side of a pair of a given matrix; on 15 sets with noise and gaps 16 and 64 were no better."""
+"""Number of columns on each side of a pair of a given matrix; on 15 sets, 16 and 64 were no better."""
 
 
 def with_max_features(params: Params, kind: TruthKind) -> Params:
@@ -282,19 +282,19 @@ def with_max_features(params: Params, kind: TruthKind) -> Params:
 
 
 def with_defaults_of_pairs(params: Params, data: Data) -> Params:
-    """Replace ``n_columns``, ``on_missing`` and ``n_landmarks`` of SimForest if they are None by what suits the data.
+    """Replace ``n_columns``, ``on_missing`` and ``n_landmarks`` of SimForest, if None, by values that suit the data.
 
-    A budget pays for landmarks, which all trees share, rather than for one tree after another: by
+    A budget pays for landmarks, which all trees share, rather than for one tree after another: in
     `benchmarks/landmarks.py` they are ahead in 29 of 30 means, by 0.02 of the accuracy and 0.15 of R2.
 
-    The mean of several columns resists noise. But by the other rules an object has no value that lacks one of them; a
-    function would be asked for several times the pairs; and 20 landmarks have little noise to average. The mean of a
-    row needs the whole row, which only a matrix has.
+    The mean of several columns resists noise. But with the other rules, an object without one of them has no value; a
+    function would be evaluated for several times the pairs; and 20 landmarks have little noise to average. The mean of
+    a row needs the whole row, which only a matrix has.
 
     Raises
     ------
     InputError
-        ``on_missing="mean"`` goes with a function or with features.
+        ``on_missing="mean"`` is given with a function or with features.
     """
     if "n_columns" not in params:
         return params
@@ -302,7 +302,7 @@ def with_defaults_of_pairs(params: Params, data: Data) -> Params:
         params = {**params, "n_landmarks": _landmarks_of_budget(data.matrix.lazy, data)}
     is_matrix = is_given(data.rows) and not data.is_lazy
     if params["on_missing"] == ROW_MEAN and not is_matrix:
-        cure = "name another rule, or leave on_missing out"
+        cure = "name another rule, or omit on_missing"
         raise InputError(
             f"on_missing={ROW_MEAN!r} reads the rows of a given matrix of similarities, found none; {cure}"
         )
@@ -313,7 +313,7 @@ def with_defaults_of_pairs(params: Params, data: Data) -> Params:
 
 
 def _landmarks_of_budget(lazy: Lazy, data: Data) -> int | None:
-    """As many landmarks as the budget of a function pays for; None if there is no budget, or too small a one."""
+    """Return the number of landmarks that the budget of a function allows; None if there is none or it is too small."""
     if lazy.budget is None or not lazy.symmetric:
         return None
     m = landmarks_within(lazy.budget, data.n_rows, lazy.kind == "similarity")
@@ -321,7 +321,7 @@ def _landmarks_of_budget(lazy: Lazy, data: Data) -> int | None:
 
 
 def n_candidates(max_features: float | str | None, n_columns: int, weights: ColumnWeights | None = None) -> int:
-    """The number of candidates of a node, from the parameter ``max_features``; at least one.
+    """Return the number of candidates of a node, from the parameter ``max_features``; at least one.
 
     Examples
     --------
@@ -344,7 +344,7 @@ def n_candidates(max_features: float | str | None, n_columns: int, weights: Colu
 
 
 def sampling(params: Params, n_rows: int, weights: SampleWeights | None = None) -> Sampling:
-    """The sampling of rows, from the parameters ``bootstrap`` and ``max_samples``; rows of weight 0 do not count.
+    """Return the sampling of rows by ``bootstrap`` and ``max_samples``; rows of weight 0 do not count.
 
     Raises
     ------
@@ -356,7 +356,7 @@ def sampling(params: Params, n_rows: int, weights: SampleWeights | None = None) 
     if "bootstrap" not in params:  # isolation: rows without replacement, at most all of them
         return Sampling(n_rows, min(n_draws, n_rows), replace=False, sample_weights=weights)
     if n_draws > n_rows:
-        raise InputError(f"max_samples={max_samples!r} asks for more rows than there are ({n_rows})")
+        raise InputError(f"max_samples={max_samples!r} requests more rows than there are ({n_rows})")
     return Sampling(n_rows, n_draws, bool(params["bootstrap"]), weights)
 
 
@@ -368,7 +368,7 @@ def weights_of_rows(
     weights: Floats,
     has_costs: bool = False,
 ) -> SampleWeights:
-    """The weights of the rows as the integers that trees add.
+    """Return the weights of the rows as the integers that trees add.
 
     Parameters
     ----------
@@ -379,7 +379,7 @@ def weights_of_rows(
     weights
         Weights from `distforest.sources.weights.checked_weights`, shape (n_rows,).
     has_costs
-        Whether the classes have costs, whose sums are those of distances.
+        Whether the classes have costs, whose sums have the bounds of distances.
 
     Raises
     ------
@@ -390,7 +390,7 @@ def weights_of_rows(
         return SampleWeights.from_weights(weights, Draws(1, replace=False))
     n_present = int(np.count_nonzero(weights))
     if params.get("voting") == NEAREST and n_present < len(weights):
-        raise InputError(f"voting={NEAREST!r} lets every training object vote; leave out those with a weight of 0")
+        raise InputError(f"voting={NEAREST!r} lets every training object vote; omit those with a weight of 0")
     draws, bounds = sampling(params, n_present), GENERAL
     if truth_kind in {TruthKind.DISTANCES, TruthKind.DIFFERENCES} or has_costs:
         bounds = OF_DISTANCES
@@ -413,11 +413,11 @@ CONTRADICTIONS: tuple[tuple[str, object, str, Mapping[str, tuple[object, ...]]],
         {"feature_combinations": (1.0,), "splitter": ("best",), "feature_weights": (None,)},
     ),
 )
-"""Parameters with a value (None: any but None), what it does, and the values of other parameters that go with it."""
+"""Parameters with a value (None: any but None), its effect, and the values of other parameters that it requires."""
 
 
 def check_together(params: Params) -> None:
-    """Refuse parameters that contradict each other, whatever the data; raises InputError."""
+    """Refuse parameters that contradict each other, whatever the data; raise InputError."""
     for name, value, what, others in CONTRADICTIONS:
         found = params.get(name)
         if found is None or value not in {None, found}:
@@ -425,9 +425,7 @@ def check_together(params: Params) -> None:
         for other, allowed in others.items():
             if other in params and params[other] not in allowed:
                 goes = " or ".join(map(repr, allowed))
-                raise InputError(
-                    f"{name}={found!r} {what}; it goes with {other}={goes}, found {other}={params[other]!r}"
-                )
+                raise InputError(f"{name}={found!r} {what}; it needs {other}={goes}, found {other}={params[other]!r}")
 
 
 def problem(method: Method, data: Data, params: Params, seed: int, passes: Passes | None = None) -> Bound:
@@ -449,12 +447,12 @@ def problem(method: Method, data: Data, params: Params, seed: int, passes: Passe
     Returns
     -------
     Problem or PairProblem
-        What grows trees and computes their leaf tables.
+        The method bound to the data, which grows trees and computes their leaf tables.
 
     Raises
     ------
     InputError
-        The method cannot learn from this kind of ground truth, or a parameter contradicts another one or the data; or
+        The method cannot learn from this kind of ground truth, a parameter contradicts another one or the data, or
         trees of this kind do not grow by passes.
     """
     params = with_max_features(with_defaults_of_pairs(params, data), data.truth.kind)
@@ -470,7 +468,7 @@ def problem(method: Method, data: Data, params: Params, seed: int, passes: Passe
         )
         raise InputError(f"found {found}: inconsistent numbers of samples{cure}")
     if isinstance(data.rows, Several) and params.get("voting") == NEAREST:
-        raise InputError(f"voting={NEAREST!r} asks which object is nearest, and several similarities differ in that")
+        raise InputError(f"voting={NEAREST!r} needs the nearest object, on which several similarities differ")
     if method.over_pairs is None:
         return _over_rows(method, data, params, seed, passes)
     if passes is not None:
@@ -482,8 +480,8 @@ def problem(method: Method, data: Data, params: Params, seed: int, passes: Passe
 
 
 def over_rows(bound: Bound) -> Problem:
-    """A bound method that callers know to be one over rows."""
-    assert isinstance(bound, Problem)  # noqa: S101  (what they ask for, methods over pairs have not)
+    """Return a bound method that is known to be over rows."""
+    assert isinstance(bound, Problem)  # noqa: S101  (callers do not use methods over pairs)
     return bound
 
 
@@ -501,7 +499,7 @@ def _over_rows(method: Method, data: Data, params: Params, seed: int, passes: Pa
         class_weights = None
         if (class_weight := params.get("class_weight")) is not None:
             if data.truth.kind != TruthKind.LABELS:
-                raise InputError(f"class_weight={class_weight!r} goes with labels, found {data.truth.kind}")
+                raise InputError(f"class_weight={class_weight!r} needs labels, found {data.truth.kind}")
             of_classes = ClassWeights.from_labels(
                 class_weight, data.truth.values, data.truth.classes or [], data.sample_weight
             )
@@ -515,7 +513,7 @@ def _over_rows(method: Method, data: Data, params: Params, seed: int, passes: Pa
         )
         criterion = _placed(taught_criterion, params, passes if data.is_of_distances else None)
     limits = _limits(params, rows_of_trees)
-    if not data.is_lazy:  # whose budget would last longer, so that their forests would be others
+    if not data.is_lazy:  # their budget would last longer, which changes their forests
         limits = for_two_sides(limits)
     draw, search = method.draw(data, source, params, seed), search_of(source, criterion)
     if isinstance(draw, Exemplars):
@@ -534,7 +532,7 @@ def _over_rows(method: Method, data: Data, params: Params, seed: int, passes: Pa
 
 
 def _placed(criterion: Judging, params: Params, passes: Passes | None) -> Criterion:
-    """The criterion with where cuts and missing rows are placed; with ``passes`` over a matrix of distances, by these.
+    """Return the criterion with the placement of cuts and missing rows, by ``passes`` over a matrix of distances.
 
     Raises
     ------
@@ -553,7 +551,7 @@ def _placed(criterion: Judging, params: Params, passes: Passes | None) -> Criter
 
 
 def _with_categories(method: Method, growth: Growth, data: Data, sizes: tuple[int, ...]) -> Growth:
-    """The growth for features of which some are categories; raises InputError if a truth orders no categories."""
+    """Return the growth for features with categories; raise InputError if the truth cannot order categories."""
     found = f"found {counted(sum(n > 0 for n in sizes), 'feature')} of categories"
     if data.truth.graph is not None:
         raise InputError(f"a sparse graph orders no categories, {found}; give a dense one, or encode them as numbers")
@@ -573,7 +571,7 @@ def _with_categories(method: Method, growth: Growth, data: Data, sizes: tuple[in
 
 
 def _rule_for_missing(data: Data, source: Source, params: Params) -> str:
-    """The rule for what ``source`` lacks: that of the parameters, or the one of features if some are missing."""
+    """Return the rule for missing values: that of the parameters, or the one for features if some are missing."""
     lacks = isinstance(source, (ArraySource, BinnedSource, BinnedTable)) and not source.is_complete
     lacks = lacks and isinstance(data.rows, Features)
     rule = str(params.get("on_missing", LEARNED if lacks else "stop"))
@@ -581,9 +579,9 @@ def _rule_for_missing(data: Data, source: Source, params: Params) -> str:
 
 
 def search_of(source: Source, criterion: Criterion) -> Search:
-    """The fused search for a source and a criterion, which never holds the values of all candidates.
+    """Return the fused search for a source and a criterion, which never holds the values of all candidates.
 
-    Where there is none, `score_and_cut` fits any.
+    Without a fused search, return `score_and_cut`, which fits any.
     """
     if not criterion.is_plain:
         return score_and_cut
@@ -595,7 +593,7 @@ def search_of(source: Source, criterion: Criterion) -> Search:
 
 
 def _limits(params: Params, rows: Sampling) -> Limits:
-    """When a node is a leaf. A tree of random cuts ends at depth ceil(log2(n)), where its n rows are usually alone."""
+    """Return the limits of nodes. A tree of random cuts ends at depth ceil(log2(n)), the usual depth of single rows."""
     if "max_depth" not in params:
         return Limits(max_depth=(rows.usual_weight - 1).bit_length())
     limits = Limits(**limits_among(params))
@@ -606,7 +604,7 @@ def _limits(params: Params, rows: Sampling) -> Limits:
 
 
 def _source(data: Data, params: Params, passes: Passes | None) -> Source:
-    """The source that growth reads; by passes its codes are mapped."""
+    """Return the source that growth reads; by passes its codes are mapped."""
     max_bins = params.get("max_bins")
     if isinstance(data.matrix, SparseFeatures):
         check_sparse(params)
@@ -632,10 +630,10 @@ def _source(data: Data, params: Params, passes: Passes | None) -> Source:
 def _codes_on_disk(
     data: Data, max_bins: int, of_categories: NDArray[np.bool_] | None, passes: Passes
 ) -> BinnedSource | BinnedTable:
-    """The source of codes, and of categories beside them, in files without names."""
+    """Return the source of codes, and of categories beside them, in files without names."""
     passes.folder.mkdir(parents=True, exist_ok=True)
     step = passes.rows_of_block(data.array.shape[1] * data.array.itemsize)
-    with tempfile.TemporaryDirectory(dir=passes.folder) as folder:  # the maps hold the files until nobody reads them
+    with tempfile.TemporaryDirectory(dir=passes.folder) as folder:  # the maps keep the files until they are released
         files = TableFiles(Path(folder) / "codes", Path(folder) / "categories")
         if of_categories is None:
             return BinnedSource.stored(data.array, max_bins, data.sample_weight, files.codes, step)
@@ -643,7 +641,7 @@ def _codes_on_disk(
 
 
 def _features_on_disk(data: Data, passes: Passes) -> Source:
-    """The source of features of which no more than a block is resident."""
+    """Return the source of features with at most a block resident."""
     if not isinstance(data.rows, Features):
         return data.source()  # refused by `check_by_passes`
     check_codes(data.array, data.rows.n_categories)
@@ -652,7 +650,7 @@ def _features_on_disk(data: Data, passes: Passes) -> Source:
 
 
 def for_sparse(params: Params) -> dict[str, object]:
-    """The parameters that must change if features are sparse, each with the value that reads no dense matrix.
+    """Return the parameters that must change if features are sparse, each with a value that needs no dense matrix.
 
     Examples
     --------
@@ -665,7 +663,7 @@ def for_sparse(params: Params) -> dict[str, object]:
 
 
 def check_sparse(params: Params) -> None:
-    """Refuse parameters that read a dense matrix of features; raises InputError."""
+    """Refuse parameters that read a dense matrix of features; raise InputError."""
     cures = for_sparse(params)
     if cures:
         found = ", ".join(f"{name}={params[name]!r}" for name in cures)
@@ -683,12 +681,12 @@ def rows_of_features(
     is_sparse: bool,
     comparisons: Sequence[Comparison] = (),
 ) -> Features | PairColumns:
-    """The kind of rows as which a method reads features; raises InputError if they are sparse and may not be."""
+    """Return the kind of rows for a method over features; raise InputError if they must not be sparse."""
     n_categories = schema.n_categories if schema else ()
     if is_sparse:
         check_sparse(params)
         if comparisons:
-            raise InputError("comparisons read dense features, found sparse ones; leave the comparisons out")
+            raise InputError("comparisons read dense features, found sparse ones; omit the comparisons")
     if METHODS[method].reads == "points":
         return pair_columns(params, n_features, (), n_categories, comparisons, schema)
     return Features(n_features, n_categories)

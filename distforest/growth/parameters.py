@@ -22,29 +22,29 @@ if TYPE_CHECKING:
     from distforest.growth.cuts.search import Limits
 
 BALANCES = ("points", "classes", "pairs")
-"""Rules by which must-link and cannot-link pairs are drawn from labels."""
+"""Rules for drawing must-link and cannot-link pairs from labels."""
 
 FRESH, KEPT = "fresh", "kept"
-"""How a node draws its pairs of objects, see `distforest.growth.draws.object_pairs`."""
+"""Ways in which a node draws its pairs of objects, see `distforest.growth.draws.object_pairs`."""
 
 AUTO = "auto"
-"""The word for the cut, of `CUTS`, that a trial chooses: see `distforest.growth.cuts.trial_cuts`."""
+"""Value for the cut, of `CUTS`, that a trial chooses: see `distforest.growth.cuts.trial_cuts`."""
 
 LEAST = math.ulp(0.0)
-"""The least number above 0."""
+"""Least number above 0."""
 
 SHARE_OF_ALL = (LEAST, 1.0)
-"""The range of a share: above 0, since something must be drawn."""
+"""Range of a share: above 0, since something must be drawn."""
 
 SAID = {"n_trees": "n_estimators", "num_trees": "n_estimators", "ntree": "n_estimators", "mtry": "max_features"}
-"""What other packages call a parameter of ours whose name is not like theirs."""
+"""Names in other packages of parameters that have a different name here."""
 
 Value = int | float | bool | str | None | Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a method."""
+    """A parameter of a method."""
 
     # name, default, text: its name, its default, and a sentence that describes it
     name: str
@@ -56,11 +56,11 @@ class Parameter:
     words: tuple[bool | str | None, ...] = ()  # the strings, None, True and False that are allowed beside numbers
     table: bool = False  # whether a table of positive numbers by label is allowed
     later: bool = False  # whether forests were grown before the parameter existed, see `recorded_parameters`
-    # whether a `Lazy` function may stand in its place, which the estimator reads before it checks parameters
+    # whether a `Lazy` function is allowed, which the estimator reads before it checks parameters
     lazy: bool = False
 
     def accepts(self, value: object) -> bool:
-        """Whether ``value`` is allowed."""
+        """Return whether ``value`` is allowed."""
         if isinstance(value, (bool, str)) or value is None:
             return any(value is word or (isinstance(value, str) and value == word) for word in self.words)
         if isinstance(value, Mapping):
@@ -72,7 +72,7 @@ class Parameter:
         return False
 
     def allowed(self) -> str:
-        """The allowed values in words, for an error message."""
+        """Return a text of the allowed values, for an error message."""
         kinds = []
         if self.integer is not None:
             kinds.append(f"an integer {_span(self.integer)}")
@@ -84,7 +84,7 @@ class Parameter:
         return " or ".join(kinds)
 
     def fault(self, value: object) -> str | None:
-        """Why ``value`` is not allowed, or None if it is."""
+        """Return why ``value`` is not allowed, or None if it is."""
         if self.accepts(value):
             return None
         cure = "; give the function as Lazy(pairwise(f))" if self.lazy and callable(value) else ""
@@ -96,7 +96,7 @@ def _is_positive(value: object) -> bool:
         return False
     try:
         return 0.0 < float(value) < math.inf
-    except OverflowError:  # an integer that no float64 can hold
+    except OverflowError:  # an integer beyond float64
         return False
 
 
@@ -108,7 +108,7 @@ def _span(limits: tuple[float, float]) -> str:
 
 
 def faults(parameters: Iterable[Parameter], given: Mapping[str, object]) -> dict[str, str]:
-    """Every fault of the parameters ``given``, by name: unknown names (with the nearest known one) and bad values."""
+    """Return all faults of the parameters ``given``, by name: unknown names (with the nearest known) and bad values."""
     known = {parameter.name: parameter for parameter in parameters}
     fault_of = {}
     for name, value in given.items():
@@ -123,12 +123,12 @@ def faults(parameters: Iterable[Parameter], given: Mapping[str, object]) -> dict
 
 
 def complete(parameters: Iterable[Parameter], given: Mapping[str, Value]) -> dict[str, Value]:
-    """All parameters: those that are ``given``, and the defaults of the others.
+    """Return all parameters: those that are ``given``, and the defaults of the others.
 
     Raises
     ------
     InputError
-        An unknown name or a value out of range; all faults at once.
+        A name is unknown, or a value is out of range. The message lists all faults.
 
     Examples
     --------
@@ -147,7 +147,7 @@ def complete(parameters: Iterable[Parameter], given: Mapping[str, Value]) -> dic
 
 
 def recorded_parameters(parameters: Iterable[Parameter], given: Mapping[str, Value]) -> dict[str, Value]:
-    """The parameters that a forest records: all but later ones at their defaults, so that digests do not change.
+    """Return the parameters that a forest records: all except later ones at defaults, so that digests do not change.
 
     Examples
     --------
@@ -164,13 +164,13 @@ WITHOUT_SIDES: dict[str, tuple[Value, ...]] = {
     "on_missing": ("stop", ROW_MEAN, None),
     "criterion": (None,),
 }
-"""Parameters of the two sides of a pair, each with the values that go with exemplars, too."""
+"""Parameters of the two sides of a pair, each with the values that exemplars allow."""
 
 
 def keeps_pairs(params: Mapping[str, Value], n_measures: int = 1) -> bool:
-    """Whether a tree keeps its pairs for all its nodes: by default, if a cut reads no other columns.
+    """Return whether a tree keeps its pairs for all its nodes: by default, if a cut reads no other columns.
 
-    Of several measures each node draws its own by default, since trees that keep a few of them are less accurate.
+    With several measures each node draws its own by default, since trees that keep a few of them are less accurate.
 
     Examples
     --------
@@ -184,7 +184,7 @@ def keeps_pairs(params: Mapping[str, Value], n_measures: int = 1) -> bool:
 
 
 def n_drawn(max_samples: float | None, there: int) -> int:
-    """The number of draws that ``max_samples`` stands for: a number, a share of ``there`` (at least one), or all.
+    """Return the number of draws for ``max_samples``: a number, a share of ``there`` (at least one), or all.
 
     Examples
     --------
@@ -195,7 +195,7 @@ def n_drawn(max_samples: float | None, there: int) -> int:
 
 
 def limits_among(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that say when a node is a leaf: the arguments of `distforest.growth.cuts.search.Limits`.
+    """Return the parameters that limit nodes: the arguments of `distforest.growth.cuts.search.Limits`.
 
     Examples
     --------
@@ -207,12 +207,12 @@ def limits_among(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def for_two_sides(limits: Limits) -> Limits:
-    """The same limits for nodes that have the weight of two sides; in a lighter one no cut can be found."""
+    """Return the same limits for nodes that have the weight of two sides; a lighter node has no cut."""
     return replace(limits, min_samples_split=max(limits.min_samples_split, 2 * limits.min_samples_leaf))
 
 
 def with_defaults(parameters: Iterable[Parameter], **defaults: Value) -> tuple[Parameter, ...]:
-    """The same parameters with other defaults."""
+    """Return the same parameters with other defaults."""
     return tuple(replace(p, default=defaults.get(p.name, p.default)) for p in parameters)
 
 
@@ -447,7 +447,7 @@ RFD_PARAMETERS = (
     Parameter(
         "resample",
         "points",
-        "what a tree draws: pairs; or points, and then it learns from the pairs of which it drew both points",
+        "what a tree draws: pairs; or points, and then it learns from the pairs whose two points it drew",
         words=("pairs", "points"),
     ),
     OOB_SCORE,
@@ -456,8 +456,8 @@ RFD_PARAMETERS = (
 TREERANK_PARAMETERS = (
     Parameter("n_estimators", 44, _N_ESTIMATORS, integer=(1, 1_000_000)),
     Parameter("max_depth", 15, "deepest level of a ranking tree's cells", integer=(1, DEEPEST_CELL)),
-    Parameter("leafrank", "tree", "what parts a cell: a small tree, or a linear classifier", words=("tree", "linear")),
-    Parameter("leafrank_depth", 15, "deepest level of the small tree that parts a cell", integer=(1, 30)),
+    Parameter("leafrank", "tree", "what splits a cell: a small tree, or a linear classifier", words=("tree", "linear")),
+    Parameter("leafrank_depth", 15, "deepest level of the small tree that splits a cell", integer=(1, 30)),
     Parameter(
         "region",
         "diagonal",

@@ -1,4 +1,4 @@
-"""Growth on parts: the rows lie in parts, of which no process holds all, and a tree is the one that grows in memory.
+"""Growth on parts: the rows are in parts, no process has all of them, and each tree is the same as in memory.
 
 A level is a round of answers::
 
@@ -9,10 +9,10 @@ A level is a round of answers::
     pack 1   nodes whose rows it has: how many are cut -------------->  of the next level
 
     cuts     each part sends its rows to the children; a child whose rows fit is gathered by a pack
-    numbers  each pack goes down the next level, by the grower as it is
+    numbers  each pack descends the next level, by the grower
 
-Every function here is pure: what it returns follows from its arguments, which it does not change. So whoever runs them
-may run them anywhere, and again.
+Every function here is pure: its result depends only on its arguments, which it does not change. So these functions may
+run anywhere, and again.
 """
 
 from __future__ import annotations
@@ -55,25 +55,25 @@ if TYPE_CHECKING:
     from distforest.sources.source import Float32s, Int32s, Ints
 
 WALKED_CELLS = 1 << 22
-"""Values of rows that walk to their leaves at once."""
+"""Number of values of rows that walk to their leaves at once."""
 
 OftenDrawn = np.ndarray
-"""How often a tree drew each row of a part, shape (n_rows,), uint8 if that suffices."""
+"""Number of times that a tree drew each row of a part, shape (n_rows,), uint8 if that suffices."""
 
 NO_PACK = -1
-"""The pack of a node whose rows stay in the parts."""
+"""Number in place of the pack of a node whose rows stay in the parts."""
 
 
 @dataclass(frozen=True)
 class RowlessGrowth:
-    """All of a growth but its rows: small enough to be sent to every part.
+    """A growth without its rows, small enough to be sent to every part.
 
     Attributes
     ----------
     growth
         A growth whose source and whose criterion have no rows.
     sampling
-        How trees draw rows, without the rows' own weights.
+        The sampling of rows, without the rows' weights.
     """
 
     growth: Growth
@@ -81,7 +81,7 @@ class RowlessGrowth:
 
     @classmethod
     def from_problem(cls, problem: Problem) -> Self:
-        """That of a problem; raises InputError if its cuts do not follow from sums."""
+        """Remove the rows of a problem; raise InputError if its cuts do not follow from sums."""
         growth = problem.growth
         check_by_sums(growth, IN_PARTS)
         none = truth_of_rows(growth)[:0].copy()
@@ -95,7 +95,7 @@ class RowlessGrowth:
         return self.growth.source
 
     def of_tree(self, tree: int) -> tuple[Growth, Ints]:
-        """The growth of one tree, and its number as an array."""
+        """Return the growth of one tree, and its number as an array."""
         trees = np.array([tree], np.int64)
         return self.growth.of_trees(trees), trees
 
@@ -118,7 +118,7 @@ class PartOfRows:
     sample_weight
         The weight of each row as an integer; None: equal weights.
     categories
-        Category of each column of categories, float32, shape (n_rows, n); None if all hold numbers.
+        Category of each column of categories, float32, shape (n_rows, n); None if all are numerical.
     """
 
     n_before: int
@@ -145,14 +145,14 @@ class RowsOfNodes:
 
 
 class NodeTally(NamedTuple):
-    """What some rows of a node add up to: their extent, and the sums over the columns of its candidates."""
+    """The tally of some rows of a node: their extent, and the sums over the columns of its candidates."""
 
     columns: Int32s
     extent: NodeExtent
     sums: TableSums
 
     def joined(self, after: NodeTally) -> NodeTally:
-        """The tally of these rows and of those of ``after``, which come after them."""
+        """Return the tally of these rows and of those of ``after``, which come after them."""
         return NodeTally(self.columns, self.extent.joined(after.extent), self.sums.joined(after.sums))
 
 
@@ -164,7 +164,7 @@ class Walked(NamedTuple):
 
 
 def draw_part(part: PartOfRows, rowless: RowlessGrowth, tree: int) -> OftenDrawn:
-    """How often a tree draws each row of a part."""
+    """Return the number of times that a tree draws each row of a part."""
     drawn = np.zeros(len(part.codes), np.int32)
     present = np.ones(len(drawn), np.bool_) if part.sample_weight is None else part.sample_weight > 0
     n_present = int(np.count_nonzero(present))
@@ -173,7 +173,7 @@ def draw_part(part: PartOfRows, rowless: RowlessGrowth, tree: int) -> OftenDrawn
 
 
 def weights_of_part(part: PartOfRows, drawn: OftenDrawn) -> Int32s:
-    """In-bag weight of each row of a part; raises InputError as `check_heaviest`."""
+    """Return the in-bag weight of each row of a part; raise InputError as `check_heaviest`."""
     if part.sample_weight is None:
         return drawn.astype(np.int32)
     weights = drawn * part.sample_weight.astype(np.int64)
@@ -182,14 +182,14 @@ def weights_of_part(part: PartOfRows, drawn: OftenDrawn) -> Int32s:
 
 
 def rows_of_root(part: PartOfRows, drawn: OftenDrawn) -> RowsOfNodes:
-    """The in-bag rows of a part, in the root."""
+    """Return the in-bag rows of a part, in the root."""
     return RowsOfNodes(Frontier.roots(weights_of_part(part, drawn)[None]), {})
 
 
 def tally_part(
     part: PartOfRows, rowless: RowlessGrowth, tree: int, rows: RowsOfNodes, nodes: tuple[int, ...], attempt: int
 ) -> dict[int, NodeTally]:
-    """The tallies of the rows of a part in some of its nodes, whose candidates are those of an attempt."""
+    """Return the tallies of the rows of a part in some of its nodes, whose candidates are those of an attempt."""
     growth, trees = rowless.of_tree(tree)
     numbers, keys, nobody = np.array(nodes, np.int32), np.empty(len(nodes), np.uint64), np.empty(0, np.int32)
     streams(growth.seed, np.repeat(trees, len(nodes)), numbers, keys)
@@ -206,12 +206,12 @@ def tally_part(
 
 
 def join_tallies(answers: Sequence[Mapping[int, NodeTally]]) -> dict[int, NodeTally]:
-    """The tallies of the rows of several parts together, in the order of the parts."""
+    """Return the tallies of the rows of several parts together, in the order of the parts."""
     return {node: reduce(NodeTally.joined, (answer[node] for answer in answers)) for node in answers[0]}
 
 
 def move_rows(part: PartOfRows, rows: RowsOfNodes, decision: Decision) -> RowsOfNodes:
-    """The rows of a part in the children of their nodes."""
+    """Return the rows of a part in the children of their nodes."""
     nodes = rows.frontier.node.tolist()
     frontier, _ = rows.frontier.take(np.array([node in decision.cuts for node in nodes], np.bool_))
     if not frontier.n_nodes:
@@ -229,14 +229,14 @@ def move_rows(part: PartOfRows, rows: RowsOfNodes, decision: Decision) -> RowsOf
 
 
 def packet_of(part: PartOfRows, rows: RowsOfNodes, pack: int) -> NodesInMemory:
-    """The rows of a part that leave for a pack."""
+    """Return the rows of a part that leave for a pack."""
     frontier = rows.leaving[pack]
     whole = RowBlock(part.codes, part.truth, np.broadcast_to(np.int32(1), len(part.truth)), part.categories)
     return NodesInMemory(whole, frontier).laid()
 
 
 def walk_part(part: PartOfRows, rowless: RowlessGrowth, table: NodeTable, drawn: OftenDrawn) -> Walked:
-    """Let every row of a part walk to its leaf, in bag or not; ``table`` has thresholds of codes."""
+    """Walk every row of a part to its leaf, in bag or not; ``table`` has thresholds of codes."""
     leaves, step = np.empty(len(part.codes), np.int32), max(1, WALKED_CELLS // part.codes.shape[1])
     source, criterion = rowless.source, rowless.growth.criterion
     numbers = source.numbers if isinstance(source, BinnedTable) else source
@@ -260,12 +260,12 @@ def walk_part(part: PartOfRows, rowless: RowlessGrowth, table: NodeTable, drawn:
 
 
 class NodeRun(NamedTuple):
-    """Consecutive nodes of a level whose rows lie in one place.
+    """Consecutive nodes of a level whose rows are in one place.
 
     Attributes
     ----------
     node, n_nodes
-        The number of the first node, and how many there are: a single one if its rows stay in the parts.
+        The number of the first node, and the number of nodes: a single one if its rows stay in the parts.
     pack
         The pack that has their rows; `NO_PACK`: these are in the parts.
     is_new
@@ -291,7 +291,7 @@ class LevelOfTree:
     next_node
         Number of the first node of the next level.
     gathered
-        About how many rows each pack has gathered.
+        Approximate number of rows that each pack has gathered.
     """
 
     tree: int
@@ -302,17 +302,17 @@ class LevelOfTree:
 
     @classmethod
     def root(cls, tree: int, n_packs: int) -> Self:
-        """The level of a tree's root."""
+        """Return the level of a tree's root."""
         return cls(tree, 0, (NodeRun(0),), 1, (0,) * n_packs)
 
     @property
     def first_node(self) -> int:
-        """Number of its first node."""
+        """Number of the first node."""
         return self.runs[0].node if self.runs else self.next_node
 
     @property
     def large(self) -> tuple[int, ...]:
-        """The nodes whose rows lie in the parts."""
+        """The nodes whose rows are in the parts."""
         return tuple(run.node for run in self.runs if run.pack == NO_PACK)
 
     @property
@@ -326,18 +326,18 @@ class LevelOfTree:
         return frozenset(run.pack for run in self.runs if run.is_new)
 
     def of_pack(self, pack: int) -> list[NodeRun]:
-        """The runs of a pack."""
+        """Return the runs of a pack."""
         return [run for run in self.runs if run.pack == pack]
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What follows from the answers of a level.
+    """The result of the answers of a level.
 
     Attributes
     ----------
     again
-        Nodes that must be asked once more, as no candidate so far has a cut; if there are any, nothing else is decided.
+        Nodes that must be tallied again, as no candidate so far has a cut; if there are any, nothing else is decided.
     level
         The next level.
     cuts
@@ -345,7 +345,7 @@ class Decision:
     written
         The large nodes.
     n_packed
-        How many rows of packs are in nodes of the next level.
+        Number of rows of packs in nodes of the next level.
     """
 
     again: tuple[int, ...]
@@ -355,14 +355,14 @@ class Decision:
     n_packed: int
 
     def is_last(self, rows_of_pack: int) -> bool:
-        """Whether one process may finish the tree: one pack has all its nodes, or few rows are left."""
+        """Return whether one process may finish the tree: one pack has all its nodes, or few rows are left."""
         level = self.level
         are_all_gathered = bool(level.runs) and not level.large and not level.begun
         return are_all_gathered and (len(level.packs) == 1 or self.n_packed <= rows_of_pack)
 
 
 class WrittenNodes(NamedTuple):
-    """The numbers of some nodes, and what is written of them; their children have no numbers yet."""
+    """The numbers of some nodes, and their written parts; their children have no numbers yet."""
 
     node: Int32s
     levels: Levels
@@ -372,7 +372,7 @@ class WrittenNodes(NamedTuple):
 
 
 class AnswerOfPack(NamedTuple):
-    """How many nodes of each of a pack's runs are cut, and how many rows are in their children."""
+    """The number of nodes that are cut in each of a pack's runs, and the number of rows in their children."""
 
     n_cut: tuple[int, ...]
     n_rows: int
@@ -390,11 +390,11 @@ def decide_level(
     Parameters
     ----------
     answers
-        For each attempt, the tallies of parts, or of groups of them, of the large nodes that are still asked for.
+        For each attempt, the tallies of parts, or of groups of them, of the large nodes that are still open.
     packs
         The answer of each pack that has nodes.
     rows_of_pack
-        About how many rows a child may have that is gathered by a pack.
+        Approximate largest number of rows of a child that a pack gathers.
 
     Raises
     ------
@@ -426,7 +426,7 @@ def decide_level(
         cuts[run.node] = cut
         filled = tallies[-1].sums.filled(int(np.flatnonzero(tallies[-1].columns == cut.column)[0]))
         n_right = round(extent.n_rows * int(filled[cut.goes_right].sum()) / extent.weight)
-        for n_rows in (extent.n_rows - n_right, n_right):  # about, by the share of the weight
+        for n_rows in (extent.n_rows - n_right, n_right):  # approximately, by the share of the weight
             last = runs[-1] if runs else None
             if n_rows > rows_of_pack:
                 runs.append(NodeRun(next_node))
@@ -444,11 +444,11 @@ def decide_level(
 
 
 class _UnansweredError(Exception):
-    """The candidates of a node were not asked for yet."""
+    """The candidates of a node have not been tallied yet."""
 
 
 def _answered(tallies: Sequence[NodeTally], columns: Int32s) -> list[tuple[Ints, TableSums]]:
-    """The sums of all candidates at once; raises _UnansweredError if they were not added up."""
+    """Return the sums of all candidates at once; raise _UnansweredError if they were not added up."""
     for tally in tallies:
         if np.array_equal(tally.columns, columns):
             return [(np.arange(len(columns)), tally.sums)]
@@ -465,9 +465,9 @@ class PackOfNodes:
     Attributes
     ----------
     nodes
-        The nodes; their numbers are known when their level is decided.
+        The nodes, whose numbers are known when their level is decided.
     n_cut
-        How many nodes of each run were cut in the last level.
+        Number of nodes of each run that were cut in the last level.
     written
         The levels so far.
     """
@@ -483,7 +483,7 @@ class PackOfNodes:
         return object.__sizeof__(self) + sum(array.nbytes for array in arrays if array is not None) + written
 
     def numbered(self, runs: Sequence[NodeRun]) -> NodesInMemory:
-        """The nodes with the numbers of the runs that they are."""
+        """Return the nodes with the numbers of their runs."""
         numbers = [np.arange(run.node, run.node + run.n_nodes, dtype=np.int32) for run in runs if not run.is_new]
         node = np.concatenate([np.empty(0, np.int32), *numbers])
         return replace(self.nodes, frontier=replace(self.nodes.frontier, node=node))
@@ -496,18 +496,18 @@ def descend_pack(
     number: int,
     packets: Sequence[NodesInMemory],
 ) -> PackOfNodes:
-    """Take the nodes of a pack one level down, with those that it begins to hold.
+    """Descend the nodes of a pack by one level, with the nodes that it receives.
 
     Parameters
     ----------
     pack
         The pack; None: it had no nodes before.
     decision
-        What was decided of the level above.
+        The decision on the level above.
     number
         The number of the pack.
     packets
-        From each part, the rows of the nodes that the pack begins to hold; empty if there are none.
+        From each part, the rows of the nodes that the pack receives; empty if there are none.
     """
     level = decision.level
     growth, trees = rowless.of_tree(level.tree)
@@ -517,12 +517,12 @@ def descend_pack(
     nodes = nodes.descend(growth, trees, level.depth, written)
     firsts = np.cumsum([0, *(run.n_nodes for run in runs[:-1])])
     n_cut = np.add.reduceat(written.columns["left"][-1] != LEAF, firsts, dtype=np.int64)
-    own = replace(nodes, laid_at=None)  # what one task returns no other one may change
+    own = replace(nodes, laid_at=None)  # a task must not change the result of another one
     return PackOfNodes(own, tuple(n_cut.tolist()), (*before, WrittenNodes(node, written)))
 
 
 def finish_packs(packs: Sequence[PackOfNodes], rowless: RowlessGrowth, decision: Decision) -> PackOfNodes:
-    """Finish the nodes of all packs that have any; returns a pack of all that they have written."""
+    """Finish the nodes of all packs that have any; return a pack of all written nodes."""
     level = decision.level
     growth, trees = rowless.of_tree(level.tree)
     pieces = [pack.numbered(level.of_pack(number)) for number, pack in zip(level.packs, packs, strict=True)]
@@ -538,14 +538,14 @@ def finish_packs(packs: Sequence[PackOfNodes], rowless: RowlessGrowth, decision:
 
 
 def answer_of_pack(pack: PackOfNodes) -> AnswerOfPack:
-    """What a pack answers of the level that it has gone down."""
+    """Return the answer of a pack for the level that it has descended."""
     return AnswerOfPack(pack.n_cut, len(pack.nodes.frontier.rows))
 
 
 def table_of_tree(decisions: Sequence[Decision], packs: Sequence[PackOfNodes]) -> NodeTable:
-    """The node table of a tree whose packs are finished, with thresholds of codes.
+    """Return the node table of a tree whose packs are finished, with thresholds of codes.
 
-    Children are numbered in the order of the nodes from which they come, so their numbers follow from which are cut.
+    Children are numbered in the order of their parents, so their numbers depend only on which nodes are cut.
     """
     of_parts = [decision.written for decision in decisions if len(decision.written.node)]
     written, whole = [*of_parts, *(own for pack in packs for own in pack.written)], Levels(1)
@@ -554,7 +554,7 @@ def table_of_tree(decisions: Sequence[Decision], packs: Sequence[PackOfNodes]) -
         whole.category_codes += own.levels.category_codes
         for name, values in own.levels.columns.items():
             whole.columns.setdefault(name, []).extend(values)
-    whole.tree = [np.concatenate([own.node for own in written]).astype(np.int64)]  # `table` orders by these
+    whole.tree = [np.concatenate([own.node for own in written]).astype(np.int64)]  # `table` sorts by these
     whole.next_node[:] = len(whole.tree[0])
     table = whole.table()
     left = np.full(len(table.left), LEAF, np.int32)

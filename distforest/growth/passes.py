@@ -1,16 +1,16 @@
-"""Growth by passes: trees over more rows than fit into memory, the same bits as in memory.
+"""Growth by passes: trees over more rows than fit into memory, bit for bit as in memory.
 
-A level is a row of stretches, each of consecutive nodes whose rows lie together on disk::
+A level is a sequence of stretches, each of consecutive nodes whose rows are stored together on disk::
 
     level   [ node 5, on disk ] [ node 6, on disk ] [ nodes 7 to 24, in memory ] [ nodes 25 to 40, in memory ]
 
-- The rows of a large node are read block by block. Over codes of bins a first pass adds up the sums of its candidates,
-  from which the cut follows; over features as they are, passes compute the values of a few candidates at a time. A last
+- The rows of a large node are read block by block. Over codes of bins, a first pass adds up the sums of its candidates,
+  which determine the cut; over the features themselves, passes compute the values of a few candidates at a time. A last
   pass writes each row to one of two children.
-- Nodes whose rows fit are read together, and go one level down by the grower as it is.
+- Nodes whose rows fit are read together, and the grower descends them by one level.
 
-A tree draws by the numbers of its nodes, and these are given level by level. So all stretches of a level are taken
-in their order before the next level begins, and rows wait on disk meanwhile, until all that are left fit together.
+A tree draws by the numbers of its nodes, which are assigned level by level. So all stretches of a level are processed
+in order before the next level begins, and rows wait on disk meanwhile, until all remaining ones fit together.
 """
 
 from __future__ import annotations
@@ -62,19 +62,19 @@ if TYPE_CHECKING:
     from distforest.sources.source import Floats, Int32s, Ints, Source
 
     Cut = tuple[int, Callable[[RowBlock, int], NDArray[np.bool_]]]
-    """The left child's number; and whether the rows of a block go right, whose first one has that place in its node."""
+    """The left child's number; and a function of a block and its position, which returns whether rows go right."""
 
 ROWS = "rows-"
-"""Beginning of the names of folders with the rows of a tree."""
+"""Prefix of the names of folders with the rows of a tree."""
 
 LEFT_SECONDS = 60
-"""A folder that nobody has locked is removed when nothing was written to it for this long."""
+"""Seconds without a write after which an unlocked folder is removed."""
 
 MAPPED_AT_ONCE: int = getattr(mmap, "MAP_POPULATE", 0)
-"""By this flag Linux reads all pages of a map when it is made; elsewhere each is read when it is touched."""
+"""Flag with which Linux reads all pages of a map when it is made; elsewhere pages are read when they are touched."""
 
 NUMBERS_OF_FRONTIER = "frontier"
-"""The name of a file beside the fields of rows: the numbers and weights of these rows in the order of their nodes."""
+"""Name of a file beside the fields of rows: the numbers and weights of these rows in the order of their nodes."""
 
 
 # --- rows on disk ---------------------------------------------------------------------------------------------
@@ -83,14 +83,14 @@ NUMBERS_OF_FRONTIER = "frontier"
 class StoredRows:
     """Rows of some nodes on disk: a file for each field of `RowBlock`, written once in order and read block by block.
 
-    What is read is a map, which takes memory as long as it is referred to.
+    Reading returns a map, which takes memory as long as it is referenced.
 
     Attributes
     ----------
     path
-        Beginning of the names of the files.
+        Prefix of the names of the files.
     none
-        A block of no rows, with their numbers: the others have its dtypes, and its shapes but for the length of 0.
+        An empty block with row numbers; other blocks have its dtypes and, except for the length, its shapes.
     extent
         The number of the rows, their weight, and their least and greatest truth.
     """
@@ -110,7 +110,7 @@ class StoredRows:
         return sum(_bytes_of_entry(none) for none in self.none if none is not None)
 
     def append(self, block: RowBlock) -> None:
-        """Write rows after those that are there."""
+        """Write rows after the existing ones."""
         for name, values in block._asdict().items():
             if values is not None:
                 with self.file(name).open("ab") as file:
@@ -118,7 +118,7 @@ class StoredRows:
         self.extent = self.extent.joined(NodeExtent.from_truth(block.truth, block.weights))
 
     def blocks(self, n_rows: int) -> Iterator[RowBlock]:
-        """Read the rows in their order, ``n_rows`` at a time."""
+        """Read the rows in order, ``n_rows`` at a time."""
         for first in range(0, self.n_rows, n_rows):
             yield self.read(first, min(n_rows, self.n_rows - first))
 
@@ -128,7 +128,7 @@ class StoredRows:
         return self.none._replace(**{name: self.field(name, first, n_rows) for name in names})
 
     def field(self, name: str, first: int, n_rows: int) -> np.ndarray:
-        """Read a field of some rows, which are mapped at once rather than copied."""
+        """Read a field of some rows as a map, without copying."""
         none = getattr(self.none, name)
         shape, of_row = (n_rows, *none.shape[1:]), _bytes_of_entry(none)
         if not n_rows * of_row:
@@ -139,18 +139,18 @@ class StoredRows:
                 file.fileno(),
                 before + n_rows * of_row,
                 flags=mmap.MAP_SHARED | MAPPED_AT_ONCE,
-                prot=mmap.PROT_READ | mmap.PROT_WRITE,  # kernels are compiled once, for arrays that may be written
+                prot=mmap.PROT_READ | mmap.PROT_WRITE,  # kernels are compiled once, for writable arrays
                 offset=first * of_row - before,
             )
         return np.ndarray(shape, none.dtype, pages, before)
 
     def mapped(self) -> np.ndarray:
-        """The values of all rows in a map whose pages are not read yet."""
+        """Return the values of all rows in a map whose pages are not read yet."""
         values = self.none.values
         return np.memmap(self.file("values"), values.dtype, "r", shape=(self.n_rows, *values.shape[1:]))
 
     def file(self, name: str) -> Path:
-        """The file of a field."""
+        """Return the file of a field."""
         return self.path.with_name(f"{self.path.name}.{name}")
 
     def remove(self) -> None:
@@ -168,17 +168,16 @@ def _bytes_of_entry(values: np.ndarray) -> int:
 
 @dataclass(frozen=True)
 class Passes:
-    """Where rows wait between levels, and how much of them is held at once.
+    """The place of rows between levels, and the budget of rows in memory.
 
     Attributes
     ----------
     folder
         A folder for the files, which are removed with their trees.
     budget
-        Bytes of rows that are in memory at once. The nodes of the trees, and five bytes a row for its draws, are not
-        among them.
+        Bytes of rows that are in memory at once, without the nodes of the trees, and five bytes a row for its draws.
     block_rows
-        Rows of a block; None: as many as the budget allows.
+        Number of rows of a block; None: as many as the budget allows.
     """
 
     folder: Path
@@ -186,7 +185,7 @@ class Passes:
     block_rows: int | None = None
 
     def rows_of_block(self, bytes_of_row: int) -> int:
-        """Rows that a pass reads at once, at least one."""
+        """Return the number of rows that a pass reads at once, at least one."""
         return self.block_rows or max(1, self.budget // (BLOCK_SHARE * bytes_of_row))
 
 
@@ -209,7 +208,7 @@ def grow_by_passes(growth: Growth, trees: Ints, in_bag: NDArray[np.int32], passe
     NodeTable
         The nodes.
     ndarray
-        The leaf of each row in each tree, shape (n_trees, n_rows); -1 for a row that is in no bag.
+        The leaf of each row in each tree, shape (n_trees, n_rows); -1 for a row that was not drawn.
 
     Raises
     ------
@@ -228,7 +227,7 @@ def grow_by_passes(growth: Growth, trees: Ints, in_bag: NDArray[np.int32], passe
 
 @contextmanager
 def _own_folder(folder: Path) -> Iterator[Path]:
-    """A folder for the rows of a tree, which is removed at the end; it is locked as long as its process lives."""
+    """Create a locked folder for the rows of a tree, and remove it at the end."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=ROWS) as own:
         handle = os.open(own, os.O_RDONLY)
         try:
@@ -242,7 +241,7 @@ def remove_left(folder: Path) -> None:
     """Remove the rows that killed processes have left in a folder."""
     for left in folder.glob(f"{ROWS}*"):
         try:
-            is_new = time.time() - left.stat().st_mtime < LEFT_SECONDS  # it may be locked in a moment
+            is_new = time.time() - left.stat().st_mtime < LEFT_SECONDS  # it may be about to be locked
             if not is_new and not is_locked(left):
                 shutil.rmtree(left, ignore_errors=True)
         except OSError:  # another process was faster, or another user owns it
@@ -250,7 +249,7 @@ def remove_left(folder: Path) -> None:
 
 
 class _Tree:
-    """A tree that grows by passes: what its stretches share; ``leaves`` is where the leaf of each row is written."""
+    """A tree that grows by passes: the state that its stretches share; ``leaves`` receives the leaf of each row."""
 
     def __init__(self, growth: Growth, tree: Ints, passes: Passes, leaves: Int32s) -> None:
         self.tree, self.leaves, self.written = tree, leaves, Levels(1)
@@ -265,12 +264,12 @@ class _Tree:
         self._n_files = 0
 
     def new_rows(self) -> StoredRows:
-        """Rows that are to be written."""
+        """Return a store for new rows."""
         self._n_files += 1
         return StoredRows(self.passes.folder / f"{self._n_files}", self._none)
 
     def stretch_of(self, node: int, rows: StoredRows) -> _Pack | _LargeNode:
-        """A node as a stretch: finished in memory if its rows fit, else cut by passes."""
+        """Return a node as a stretch: finished in memory if its rows fit, else cut by passes."""
         if rows.n_rows > self.rows_in_memory:
             return _LargeNode(node, rows)
         return _Pack(np.array([node], np.int32), np.array([0, rows.n_rows]), rows)
@@ -306,11 +305,11 @@ class _Pack:
     Attributes
     ----------
     node, starts
-        As of a `Frontier`.
+        As in a `Frontier`.
     stored
-        Their rows on disk; None: they were laid anew since.
+        Their rows on disk; None: they have been laid out again since.
     nodes
-        The nodes with their rows, once these were read; None: these are on disk alone.
+        The nodes with their rows, once these were read; None: these are only on disk.
     """
 
     node: Int32s
@@ -324,7 +323,7 @@ class _Pack:
         return int(self.starts[-1])
 
     def descend(self, tree: _Tree, depth: int) -> list[_Pack | _LargeNode]:
-        """Take the nodes one level down by the grower, and write them; returns their children, if there are any."""
+        """Descend the nodes by one level, and write them; return their children, if there are any."""
         nodes, stored = self.nodes or self._read(), self.stored
         self.nodes = None
         below = nodes.descend(tree.growth, tree.tree, depth, tree.written, tree.leaves)
@@ -335,7 +334,7 @@ class _Pack:
         return [_Pack(frontier.node, frontier.starts, stored, below)] if frontier.n_nodes else []
 
     def _read(self) -> NodesInMemory:
-        assert self.stored is not None  # noqa: S101  (what is not in memory is on disk)
+        assert self.stored is not None  # noqa: S101  (rows that are not in memory are on disk)
         block, path = self.stored.read(0, self.stored.n_rows), self.stored.file(NUMBERS_OF_FRONTIER)
         if path.exists():
             rows, weights = np.fromfile(path, np.int32).reshape(2, -1)
@@ -345,7 +344,7 @@ class _Pack:
         return NodesInMemory(block, Frontier(of_tree, self.node, self.starts, rows, weights))
 
     def spill_rows(self, tree: _Tree) -> None:
-        """Keep the rows on disk alone."""
+        """Keep the rows only on disk."""
         if self.nodes is None:
             return
         if self.stored is None:
@@ -365,11 +364,11 @@ class _LargeNode:
 
     @property
     def n_rows(self) -> int:
-        """Number of its rows."""
+        """Number of rows of the node."""
         return self.rows.n_rows
 
     def descend(self, tree: _Tree, depth: int) -> list[_Pack | _LargeNode]:
-        """Cut the node by passes, and write its rows to its children; returns these."""
+        """Cut the node by passes, and write its rows to its children; return the children."""
         cut = self._cut_by_sums(tree, depth) if tree.room.in_bins else self._cut_by_values(tree, depth)
         children, first = [tree.new_rows(), tree.new_rows()], 0
         for block in self.rows.blocks(tree.block_rows):
@@ -384,12 +383,12 @@ class _LargeNode:
         return [] if cut is None else [tree.stretch_of(cut[0] + side, rows) for side, rows in enumerate(children)]
 
     def _cut_by_sums(self, tree: _Tree, depth: int) -> Cut | None:
-        """Cut the node by the sums of its rows over codes, and write it down; None if it is a leaf."""
+        """Cut the node by the sums of its rows over codes, and write it; return None if it is a leaf."""
         growth, rows = tree.growth, self.rows
         held = tree.room.held(tree.passes.budget, rows.n_rows)
 
         def sums_of(columns: Int32s) -> Iterator[tuple[Ints, TableSums]]:
-            """All numbers are summed in the first pass, and in each one as many columns of categories as fit."""
+            """Sum all numbers in the first pass, and in each pass as many columns of categories as fit."""
             turn, n_categories = np.zeros(len(columns), np.int64), growth.n_categories
             if n_categories is not None:
                 of_categories = np.flatnonzero(n_categories[columns] > 0)
@@ -400,7 +399,7 @@ class _LargeNode:
                 for block in rows.blocks(tree.block_rows):
                     sums.add(block, columns[candidates])
                 yield candidates, sums
-                del sums  # before the next ones are there
+                del sums  # before the next ones are computed
 
         cut = cut_by_sums(growth, tree.tree, self.node, rows.extent, sums_of, depth, tree.written)
         if cut is None:
@@ -408,7 +407,7 @@ class _LargeNode:
         return cut.left, lambda block, _first: cut.sides(block.values, block.categories, slice(None))
 
     def _cut_by_values(self, tree: _Tree, depth: int) -> Cut | None:
-        """Cut the node by its features, which stay on disk, and write it down; None if it is a leaf.
+        """Cut the node by its features, which stay on disk, and write it; return None if it is a leaf.
 
         Rows keep their order, in which sums of floats are added.
         """
@@ -438,20 +437,20 @@ class _LargeNode:
 
 @dataclass(frozen=True)
 class InTurn:
-    """The search that is `score_and_cut` with the values of at most ``held`` candidates at once.
+    """`score_and_cut` with the values of at most ``held`` candidates at once.
 
     ::
 
         candidates   [ 0 1 2 | 3 4 5 | 6 ]     values of three are held at once, and scored
                          |       |     |
-        known        best of 0 to 2, of 0 to 5, of all     what is known goes on, the values do not
+        known        best of 0 to 2, of 0 to 5, of all     the results are kept, the values are not
 
     Attributes
     ----------
     held
         Number of candidates.
     categories
-        The search that it is instead where columns hold categories, which are read as their ranks.
+        The search for columns of categories, which are read as ranks.
     """
 
     held: int
@@ -460,7 +459,7 @@ class InTurn:
     def __call__(
         self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
     ) -> tuple[Cuts, Floats]:
-        """The best cut of each node, and the value of each row on the chosen candidate."""
+        """Return the best cut of each node, and the value of each row on the chosen candidate."""
         is_scored_by_some = limits.min_samples_leaf == 1 and criterion.scored_on(frontier) is not frontier
         if is_scored_by_some or projections.width <= self.held:
             search = self.categories or score_and_cut
@@ -472,21 +471,21 @@ class InTurn:
             values = self._values(source, criterion, frontier, own)
             turn = Turn(first, projections.width)
             found = criterion.score_candidates(frontier, values, limits.min_samples_leaf, turn, found)
-            del values  # before the next ones are there
+            del values  # before the next ones are computed
         cuts = criterion.chosen(frontier, found)
         chosen = taken(projections, np.arange(frontier.n_nodes), cuts.candidate.clip(0))
         values_of_chosen: Floats = self._values(source, criterion, frontier, chosen)[0]
         return cuts, values_of_chosen
 
     def _values(self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections) -> Floats:
-        """The candidates' values, shape (width, n_rows)."""
+        """Return the candidates' values, shape (width, n_rows)."""
         if self.categories is None:
             return source.project(frontier.rows, frontier.starts, projections)
         return self.categories.values(source, criterion, frontier, projections)
 
 
 def some_of(projections: Projections, first: int, last: int) -> Projections:
-    """Candidates ``first`` to ``last - 1`` of each node.
+    """Return candidates ``first`` to ``last - 1`` of each node.
 
     Examples
     --------

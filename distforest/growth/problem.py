@@ -1,4 +1,4 @@
-"""A problem: data and parameters bound together, which grows trees and computes their leaf tables."""
+"""A problem: data and parameters together, which grow trees and compute their leaf tables."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Data:
 
     rows: RowKind  # how the rows are read: see `distforest.sources.row_kinds`
     # features, shape (n, p), float32, or sparse; or similarities, shape (n, n) or of several measures side by side,
-    # float32 or float64, or as a source; or the bins of features whose rows lie elsewhere, in parts
+    # float32 or float64, or as a source; or the bins of features whose rows are elsewhere, in parts
     matrix: np.ndarray | SparseSource | SparseFeatures | LazySource | SideBySide | Bins
     truth: Truth  # the ground truth; over given pairs, the class of each pair, 0 for similar
     feature_weights: Floats | None = None  # weight of each feature in the draws, shape (p,); None: equal weights
@@ -81,7 +81,7 @@ class Data:
 
     @property
     def node_value_bytes(self) -> int:
-        """Bytes of what a node tells: the weight of each class, int32, or the mean and spread of vectors, float64."""
+        """Bytes of the values of a node: the weight of each class, int32, or mean and spread of vectors, float64."""
         if self.truth.kind == TruthKind.LABELS:
             return 4 * len(self.truth.classes or ())
         return 8 * (self.truth.values.shape[1] + 1) if self.truth.kind.is_of_vectors else 0
@@ -89,7 +89,7 @@ class Data:
     @property
     def array(self) -> np.ndarray:
         """The matrix, which is an array unless it is sparse or evaluated by a function."""
-        assert isinstance(self.matrix, np.ndarray)  # noqa: S101  (points always are; who reads features asks before)
+        assert isinstance(self.matrix, np.ndarray)  # noqa: S101  (points always are; others check this)
         return self.matrix
 
     @property
@@ -101,7 +101,7 @@ class Data:
         return rows
 
     def repeated(self, name: str) -> Any:
-        """An array that a forest repeats, by the name of an attribute, or of an array of the truth."""
+        """Return an array that a forest repeats, by the name of an attribute, or of an array of the truth."""
         if name == "truth":
             return self.truth.values
         if name == "costs":
@@ -118,14 +118,14 @@ class Data:
 
     @property
     def pair_weight_entry(self) -> dict[str, dict[str, int]]:
-        """The provenance's entry of the weights of pairs, which a forest does not keep; empty without such weights."""
+        """Provenance entry on the weights of pairs, which a forest does not keep; empty without such weights."""
         if self.pair_weights is None:
             return {}
         n_pairs = len(self.pair_weights.integers)
         return {OF_PAIRS.key: {"pairs": n_pairs, "absent": n_pairs - len(self.pair_weights.present)}}
 
     def without_absent(self) -> Data:
-        """The same data, with nothing of rows of weight 0 in what is computed of the ground truth of all rows."""
+        """Return the data without rows of weight 0 in what is computed from the ground truth of all rows."""
         if self.sample_weights is None or self.sample_weights.is_everywhere:
             return self
         present, truth = self.sample_weights.present, self.truth
@@ -137,14 +137,14 @@ class Data:
                 rows = present[np.searchsorted(present, first) : np.searchsorted(present, last)]
                 largest = max(largest, *(float(np.fmax.reduce(np.abs(truth.values[row][present]))) for row in rows))
             return replace(self, truth=replace(truth, largest=largest))
-        if truth.kind == TruthKind.DIFFERENCES:  # which the forest keeps as they are given
+        if truth.kind == TruthKind.DIFFERENCES:  # the forest keeps these as given
             return self
         values = np.repeat(truth.values[present[:1]], self.n_rows, axis=0)
         values[present] = truth.values[present]
         return replace(self, truth=replace(truth, values=values))
 
     def digest(self) -> str:
-        """SHA-256 of all that trees learn from; similarities that a function computes have none, which is an error."""
+        """SHA-256 of all data that trees learn from; similarities of a function have none, which is an error."""
         matrix, truth = self.matrix, self.truth
         assert not isinstance(matrix, (LazySource, SideBySide, Bins))  # noqa: S101  (their forests grow in another way)
         digest = hashlib.sha256(
@@ -164,7 +164,7 @@ class Data:
         return digest.hexdigest()
 
     def source(self) -> Source:
-        """The matrix that splits read."""
+        """Return the matrix that splits read."""
         if isinstance(self.matrix, Source):
             return self.matrix
         assert not isinstance(self.rows, PairColumns)  # noqa: S101  (a method over pairs has another source)
@@ -173,9 +173,9 @@ class Data:
 
 @dataclass(frozen=True)
 class Sampling:
-    """Which rows a tree grows on: ``n_draws`` of ``n_rows``, with replacement or without.
+    """The rows on which a tree grows: ``n_draws`` of ``n_rows``, with replacement or without.
 
-    ``n_rows`` are those of positive weight, if there are ``sample_weights``.
+    ``n_rows`` counts those of positive weight, if there are ``sample_weights``.
     """
 
     n_rows: int
@@ -184,7 +184,7 @@ class Sampling:
     sample_weights: SampleWeights | None = None
 
     def weights(self, seed: int, trees: Ints) -> NDArray[np.int32]:
-        """Multiplicity of each row in each tree, shape (n_trees, n_rows), with rows of weight 0."""
+        """Return the multiplicity of each row in each tree, shape (n_trees, n_rows), with rows of weight 0."""
         weights = np.ones((len(trees), self.n_rows), np.int32)
         if self.replace or self.n_draws < self.n_rows:
             draw = bootstrap if self.replace else subsample
@@ -197,7 +197,7 @@ class Sampling:
         return of_all
 
     def of_part(self, seed: int, tree: int, first: int, n_rows: int) -> Int32s:
-        """Multiplicity of the rows ``first`` to ``first + n_rows - 1`` of those of positive weight, shape (n_rows,)."""
+        """Return the multiplicity of the rows ``first`` to ``first + n_rows - 1`` among those of positive weight."""
         if self.replace:
             drawn = np.empty(n_rows, np.int32)
             bootstrap_part(seed, tree, self.n_draws, self.n_rows, first, drawn)
@@ -209,9 +209,9 @@ class Sampling:
         return of_all[first : first + n_rows].copy()
 
     def most_leaves(self, params: Params) -> int:
-        """The most leaves of a tree: one for each row that it is likely to draw, or as many as the parameters allow.
+        """Return the largest number of leaves of a tree: one per expected row, or as many as the parameters allow.
 
-        A cut at a random place between inner quantiles seldom leaves less than a tenth of a node on either side.
+        A cut at a random threshold between inner quantiles rarely leaves less than a tenth of a node on either side.
 
         Examples
         --------
@@ -229,13 +229,13 @@ class Sampling:
 
     @property
     def n_distinct(self) -> int:
-        """How many rows a tree is likely to draw, each counted once, rounded up."""
+        """Expected number of distinct rows that a tree draws, rounded up."""
         drawn = self.n_rows * -math.expm1(-self.n_draws / self.n_rows) if self.replace else self.n_draws
         return math.ceil(drawn)
 
     @property
     def usual_weight(self) -> int:
-        """How many rows those of a tree stand for, in the mean, rounded up."""
+        """Mean total weight of a tree, in rows, rounded up."""
         if self.sample_weights is None:
             return self.n_draws
         total = int(self.sample_weights.integers.sum(dtype=np.int64))
@@ -251,7 +251,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Contents:
-    """The contents of a forest that is put together from parts."""
+    """The contents of a forest that is assembled from parts."""
 
     # the meaning of the forest; it keeps distances of leaves if every part has them, else the training distances
     meaning: Meaning
@@ -263,7 +263,7 @@ class Contents:
 class Problem:
     """Data and parameters bound together, which grow trees and compute their leaf tables.
 
-    With ``passes``, trees grow by passes over blocks of rows, of features or of distances: the same trees.
+    With ``passes``, trees grow by passes over blocks of rows, of features or of distances, with the same result.
     """
 
     meaning: Meaning
@@ -286,7 +286,7 @@ class Problem:
 
     @property
     def room(self) -> RowRoom | None:
-        """What a row takes if trees grow by passes over features or categories as they are; None if they do not."""
+        """The memory of a row if trees grow by passes over features or categories themselves; None if they do not."""
         if self.passes is None or self.data.is_of_distances:
             return None
         room = room_of(self.growth, truth_of_rows(self.growth))
@@ -294,11 +294,11 @@ class Problem:
 
     @property
     def most_leaves(self) -> int:
-        """The most leaves of a tree."""
+        """Largest number of leaves of a tree."""
         return self.sampling.most_leaves(self.meaning.params)
 
     def grow(self, trees: Ints) -> dict[str, np.ndarray]:
-        """Grow the trees with these numbers; returns the arrays of a forest of them, by name."""
+        """Grow the trees with these numbers; return the arrays of a forest of them, by name."""
         drawn = self.sampling.weights(self.growth.seed, trees)
         in_bag, weights = drawn.astype(np.uint8), drawn
         if self.data.sample_weights is not None:
@@ -319,7 +319,7 @@ class Problem:
     def _grown_by_passes(
         self, passes: Passes, trees: Ints, weights: NDArray[np.int32]
     ) -> tuple[NodeTable, NDArray[np.int32]]:
-        """Grow trees that read no more rows at once than ``passes`` allow; also the leaf of each row."""
+        """Grow trees that read no more rows at once than ``passes`` allow; return the leaf of each row, too."""
         self.taught.prepare()
         table, leaves = grow_by_passes(self.growth, trees, weights, passes)
         table, features = self._on_features(table), self.data.array
@@ -335,26 +335,26 @@ class Problem:
         return table, leaves
 
     def _on_features(self, table: NodeTable) -> NodeTable:
-        """The table with thresholds of features, if trees have read codes of bins."""
+        """Return the table with thresholds of features, if trees have read codes of bins."""
         source = self.growth.source
         return on_features(table, source) if isinstance(source, (BinnedSource, BinnedTable)) else table
 
     def leaf_arrays(self, table: NodeTable, leaves: Int32s, drawn: NDArray[np.int32]) -> dict[str, np.ndarray]:
-        """What leaves say that rows have reached; trees have ``drawn`` each so often, shape (n_trees, n_rows)."""
+        """Return the arrays of leaves; trees have ``drawn`` each row so often, shape (n_trees, n_rows)."""
         weights = self.data.sample_weights
         in_bag = drawn.astype(np.uint8) if weights is None else weights.of_trees(drawn.astype(np.int32))
         return self.taught.arrays(table, leaves, in_bag)
 
     def watched(self, watch: LevelWatch) -> Problem:
-        """The same problem, which calls ``watch`` for every level that grows."""
+        """Return the problem with calls of ``watch`` for every level that grows."""
         return replace(self, growth=replace(self.growth, watch=watch))
 
     @property
     def routes_out_of_bag(self) -> bool:
         """Whether rows that a tree did not draw are routed: always, unless that evaluates further similarities.
 
-        Even then they are routed if there are few to evaluate (landmarks), if rows vote that were not drawn, or if the
-        scores of all rows determine the outliers.
+        Even then they are routed if few need evaluation (landmarks), if rows that were not drawn vote, or if the scores
+        of all rows determine the outliers.
         """
         params = self.meaning.params
         wanted = params.get("oob_score") or "n_landmarks" in params or params.get("voting") == NEAREST
@@ -362,7 +362,7 @@ class Problem:
         return bool(wanted) or not self.data.is_lazy
 
     def contents(self, parts: Sequence[Mapping[str, int]]) -> Contents:
-        """The contents of a forest of some parts; ``parts`` holds the lengths of each part's arrays by name."""
+        """Return the contents of a forest of some parts; ``parts`` holds the lengths of each part's arrays by name."""
         has_triangles = all(part.get("leaf_distances") for part in parts)
         leaf, repeated = self.taught.kept(has_triangles)
         grown = [name for name in parts[0] if has_triangles or name != "leaf_distances"]
@@ -375,7 +375,7 @@ class Problem:
         return Contents(replace(self.meaning, leaf=leaf), grown, repeated)
 
     def forest(self, parts: Sequence[dict[str, np.ndarray]]) -> Forest:
-        """Put a forest together from parts, each from `grow`, in the order of their trees; this empties the parts."""
+        """Assemble a forest from parts of `grow`, in the order of their trees, and empty the parts."""
         contents = self.contents([{name: len(array) for name, array in part.items()} for part in parts])
         arrays = put_together(parts, contents.grown)
         arrays |= {name: self.data.repeated(of) for name, of in contents.repeated.items()}
@@ -383,7 +383,7 @@ class Problem:
 
 
 def put_together(parts: Sequence[dict[str, np.ndarray]], names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Join the arrays of these names, part after part; each is removed from its part, so that it is held only once."""
+    """Join the arrays of these names, part after part, removing each from its part, so that it is held only once."""
 
     def taken(name: str) -> np.ndarray:
         pieces = [part.pop(name) for part in parts]
@@ -393,7 +393,7 @@ def put_together(parts: Sequence[dict[str, np.ndarray]], names: Sequence[str]) -
 
 
 def on_features(table: NodeTable, binned: BinnedSource | BinnedTable) -> NodeTable:
-    """The table with thresholds of features instead of thresholds of their codes."""
+    """Return the table with thresholds of features instead of thresholds of their codes."""
     threshold = table.threshold.copy()
     threshold[~table.is_leaf] = binned.thresholds(table.columns, threshold[~table.is_leaf])
     return replace(table, threshold=threshold)

@@ -20,9 +20,9 @@ _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 _ONE = np.uint64(1)
 SAMPLE_NODE = -1
-"""The node number under which a tree draws its rows."""
+"""Node number under which a tree draws its rows."""
 ORDER_NODE = -2
-"""The node number under which a tree orders all objects; its nodes draw by that order."""
+"""Node number under which a tree orders all objects; its nodes draw by that order."""
 
 
 @kernel
@@ -43,19 +43,19 @@ def stream(seed: int, tree: int, node: int) -> np.uint64:
 
 @kernel
 def random_bits(key: np.uint64, draw: int) -> np.uint64:
-    """The 64 random bits at place ``draw`` of the stream ``key``."""
+    """Return the 64 random bits at place ``draw`` of the stream ``key``."""
     return mix(key + (np.uint64(draw) + _ONE) * GOLDEN)
 
 
 @kernel
 def below(key: np.uint64, draw: int, k: int) -> np.int64:
-    """An integer in [0, k), k < 2^31: the upper 32 bits times k, shifted (the bias is below k / 2^32)."""
+    """Return an integer in [0, k), k < 2^31: the upper 32 bits times k, shifted (the bias is below k / 2^32)."""
     return np.int64(((random_bits(key, draw) >> np.uint64(32)) * np.uint64(k)) >> np.uint64(32))
 
 
 @kernel
 def unit(key: np.uint64, draw: int) -> float:
-    """A float64 in [0, 1) with 53 random bits."""
+    """Return a float64 in [0, 1) with 53 random bits."""
     return np.float64(random_bits(key, draw) >> np.uint64(11)) * 2.0**-53
 
 
@@ -77,7 +77,7 @@ def bootstrap(seed: int, tree: int, n_draws: int, weights: NDArray[np.int32]) ->
 
 @kernel
 def bootstrap_part(seed: int, tree: int, n_draws: int, n_rows: int, first: int, weights: NDArray[np.int32]) -> None:
-    """`bootstrap` of ``n_rows`` rows, of which only those from ``first`` on are counted, as many as ``weights`` has."""
+    """`bootstrap` of ``n_rows`` rows, counting only those from ``first`` on, as many as ``weights`` has."""
     key = stream(seed, tree, SAMPLE_NODE)
     weights[:] = 0
     for draw in range(n_draws):
@@ -100,7 +100,7 @@ def subsample(seed: int, tree: int, n_draws: int, weights: NDArray[np.int32]) ->
 
 @kernel
 def shuffle(key: np.uint64, first: int, order: Int32s | Ints, n: int) -> None:
-    """Fill the first ``n`` places of ``order`` by a Fisher-Yates shuffle with draws first, first + 1, ... of a key."""
+    """Fill the first ``n`` entries of ``order`` by a Fisher-Yates shuffle with draws first, first + 1, ... of a key."""
     for t in range(n):
         other = t + below(key, first + t, order.shape[0] - t)
         order[t], order[other] = order[other], order[t]

@@ -1,22 +1,22 @@
-"""Blocks of rows: which trees grow over them, what a pass over the rows of a node adds up, and the cut that follows.
+"""Blocks of rows: which trees grow over them, the sums of a pass over the rows of a node, and the resulting cut.
 
-The grower cuts every node, wherever its rows lie::
+The grower cuts every node, wherever its rows are::
 
-    all rows in memory     searched as ever, by a growth over this block (`NodesInMemory`)
+    all rows in memory     searched as usual, by a growth over this block (`NodesInMemory`)
     blocks elsewhere       sums[candidate, class, code] of each block, added up        -> where is the node cut?
                            [ least truth, all the weight ] [ greatest truth ]          -> may it be cut?
 
-Sums are whole numbers, so blocks of any size lead to the same bits. What reads the blocks is `distforest.growth.passes`
-where they lie on disk, and `distforest.growth.parts` where they lie on workers.
+Sums are whole numbers, so blocks of any size lead to the same bits. `distforest.growth.passes` reads blocks on disk,
+and `distforest.growth.parts` reads blocks on workers.
 
-In memory, too, blocks pay: the codes of a node's rows lie scattered among those of all rows, and from some level on
-each of them comes from memory, though all of a node's would fit into the processor's cache. So every third level rows
-are laid in the order of the nodes, without those of leaves::
+In memory, too, blocks pay off: the codes of a node's rows are scattered among those of all rows, and from some level on
+each of them is read from memory, though all codes of a node would fit into the processor's cache. So every third level,
+rows are laid out in the order of the nodes, without those of leaves::
 
     all rows      [ 0 1 2 3 4 5 6 7 8 9 ]      a node has rows 0 3 4 8, the next one 1 2 5 7 9
     laid          [ 0 3 4 8 | 1 2 5 7 9 ]      it has rows 0 to 3, the next one 4 to 8
 
-Rows get other numbers and keep their order within a node, so the trees are the same bits.
+Rows get other numbers and keep their order within a node, so the trees are identical.
 """
 
 from __future__ import annotations
@@ -54,60 +54,60 @@ if TYPE_CHECKING:
     from distforest.sources.source import Float32s, Floats, Projections
 
     SumsOfColumns = Callable[[Int32s], Iterable[tuple[Ints, TableSums]]]
-    """The sums of a node's rows over some columns: some candidates at a time, as positions, and their sums."""
+    """The sums of a node's rows over some columns: some candidates at a time, by position, with their sums."""
 
 BY_PASSES, IN_PARTS = "by passes", "in parts"
-"""How trees grow whose rows lie on disk, or on several workers, in messages."""
+"""Names in messages of the growth of trees whose rows are on disk, or on several workers."""
 
 LAID_LEVELS = 3
-"""Levels after which rows are laid again; a node has then at most eight times as many descendants."""
+"""Number of levels after which rows are laid out again; a node then has at most eight descendants."""
 
 CACHED_BYTES = 1 << 18
-"""Values of rows that stay in the processor's cache, in whatever order they lie."""
+"""Bytes of values of rows that stay in the processor's cache, in any order."""
 
 LEAST_BYTES = 1 << 23
-"""Codes of all rows that make it worth while to grow one tree after another."""
+"""Bytes of codes of all rows from which it pays off to grow one tree after another."""
 
 MOST_LAID_COLUMNS = 256
-"""Columns up to which the plan's memory of a row has room for its copy."""
+"""Number of columns up to which the plan's memory of a row includes its copy."""
 
 
 # --- which trees grow over blocks -----------------------------------------------------------------------------
 
 
 def check_by_sums(growth: Growth, how: str) -> None:
-    """Refuse growth whose cuts do not follow from sums over codes; ``how`` says how its trees grow.
+    """Refuse growth whose cuts do not follow from sums over codes; ``how`` describes the growth in the message.
 
     Raises
     ------
     InputError
-        Cuts are not scored by such sums; the message says what grows so.
+        Cuts are not scored by such sums; the message states which trees grow in this way.
     """
     found = lack_of_sums(growth)
     if found:
         raise InputError(
             f"trees grow {how} over features in bins, from labels, targets or an embedding; found {found}: set "
-            "max_bins and what goes with it, or give workers the memory for all rows"
+            "max_bins and the parameters it needs, or give workers the memory for all rows"
         )
 
 
 def lack_of_sums(growth: Growth) -> str:
-    """Why the cuts of a growth do not follow from sums over codes; empty if they do."""
+    """Return the reason why cuts do not follow from sums over codes; empty if they do."""
     if not isinstance(growth.source, (BinnedSource, BinnedTable)):
         return "max_bins=None"
     if not isinstance(growth.criterion, Tallied) or not growth.criterion.is_plain:
-        return f"cuts that are judged by {type(growth.criterion).__name__}"
+        return f"cuts that are scored by {type(growth.criterion).__name__}"
     return ""
 
 
 def check_by_passes(growth: Growth) -> None:
-    """Refuse growth by passes unless cuts follow from sums over codes, or from one candidate's values after another's.
+    """Refuse growth by passes unless cuts follow from sums over codes, or candidates can be scored in turn.
 
     Raises
     ------
     InputError
-        Features are sparse, cuts are scored otherwise, or columns are categories and nothing scores them; the message
-        says what grows so.
+        Features are sparse, cuts are scored in another way, or columns are categories without a score; the message
+        states which trees grow by passes.
     """
     if isinstance(growth.source, (BinnedSource, BinnedTable)):
         check_by_sums(growth, BY_PASSES)
@@ -120,11 +120,11 @@ def check_by_passes(growth: Growth) -> None:
     elif growth.n_categories is not None and isinstance(growth.criterion, TwoClusters):
         found = "columns of categories without a ground truth"
     elif not isinstance(side_criterion(growth.criterion), (Tallied, ClassCosts, TwoClusters)):
-        found = f"cuts that are judged by {type(side_criterion(growth.criterion)).__name__}"
+        found = f"cuts that are scored by {type(side_criterion(growth.criterion)).__name__}"
     if found:
         raise InputError(
             f"trees grow {BY_PASSES} over dense features, from labels, targets or an embedding, or without a ground "
-            f"truth over numbers alone; found {found}: give workers the memory for all rows (`run.memory_limit`)"
+            f"truth over numbers; found {found}: give workers the memory for all rows (`run.memory_limit`)"
         )
 
 
@@ -132,24 +132,24 @@ def check_by_passes(growth: Growth) -> None:
 
 
 def source_of_rows(growth: Growth) -> RowSource:
-    """The source of a growth that `check_by_passes` accepts."""
+    """Return the source of a growth that `check_by_passes` accepts."""
     assert isinstance(growth.source, RowSource)  # noqa: S101  (`check_by_passes`)
     return growth.source
 
 
 def truth_of_rows(growth: Growth) -> Int32s | Ints:
-    """The class of each row, or its vector in fixed point, by which cuts are scored; no columns without these."""
+    """Return the class of each row, or its vector in fixed point, that score cuts; no columns without these."""
     return growth.criterion.truth_of(growth.source.shape[0])
 
 
 def block_of_growth(growth: Growth) -> RowBlock:
-    """All rows of a growth: their codes or features, which may be mapped, and their truth; each weighs 1."""
+    """Return all rows of a growth: their codes or features, which may be mapped, and their truth; each weighs 1."""
     (values, categories), truth = source_of_rows(growth).of_rows(), truth_of_rows(growth)
     return RowBlock(values, truth, np.broadcast_to(np.int32(1), len(truth)), categories)
 
 
 def growth_among(growth: Growth, block: RowBlock) -> Growth:
-    """The growth over some rows in memory, which are numbered from 0."""
+    """Return the growth over some rows in memory, which are numbered from 0."""
     source = source_of_rows(growth).over(block.values, block.categories)
     return replace(growth, source=source, criterion=growth.criterion.over(block.truth, block.values))
 
@@ -168,8 +168,8 @@ class NodesInMemory:
     frontier
         The nodes, with numbers of rows within ``block``.
     laid_at
-        Where each node began when the rows were last laid in the order of the nodes, and then their number; None: the
-        rows lie as they were read, and must not be changed.
+        Start of each node when the rows were last laid out in the order of the nodes, and then their number; None: the
+        rows are as they were read, and must not be changed.
     """
 
     block: RowBlock
@@ -177,9 +177,10 @@ class NodesInMemory:
     laid_at: Ints | None = None
 
     def descend(self, growth: Growth, trees: Ints, depth: int, written: Levels, leaves: Int32s | None = None) -> Self:
-        """Take the nodes one level down, and write them; returns their children.
+        """Descend the nodes by one level, and write them; return their children.
 
-        Rows of leaves are dropped once they are half of all, or when the others are laid in the order of their nodes.
+        Rows of leaves are dropped once they are half of all, or when the others are laid out in the order of their
+        nodes.
 
         Parameters
         ----------
@@ -188,9 +189,9 @@ class NodesInMemory:
         depth
             Depth of the nodes.
         written
-            Gets the nodes.
+            Receives the nodes.
         leaves
-            Gets the leaf of each row, by the numbers of ``block``; None: nobody wants to know.
+            Receives the leaf of each row, by the numbers of ``block``; None: leaves are not needed.
         """
         growth = growth_among(growth, self.block)
         below = descend_level(self.frontier, depth, PartingByCuts(growth, trees, written), growth.watch)
@@ -202,10 +203,10 @@ class NodesInMemory:
         return nodes.laid() if 2 * len(below.rows) < len(self.block.truth) else nodes
 
     def laid(self) -> Self:
-        """The same rows in the order of the nodes, without those of no node.
+        """Return the rows in the order of the nodes, without rows of no node.
 
-        Rows that were laid before are put in order in their place, those of one former node after another: the rows
-        that are kept of it never go beyond its end. All others are copied.
+        Rows that were laid out before are reordered in place, those of one former node after another: the kept rows of
+        it never go beyond its end. All others are copied.
         """
         frontier, (values, truth, _, categories, numbers) = self.frontier, self.block
         rows, starts = frontier.rows, frontier.starts
@@ -224,7 +225,7 @@ class NodesInMemory:
 
     @classmethod
     def gathered(cls, pieces: Sequence[NodesInMemory]) -> NodesInMemory:
-        """The nodes of several pieces, in the order of their numbers; the rows of a node come piece after piece."""
+        """Return the nodes of several pieces, in the order of their numbers; rows of a node come piece after piece."""
         if len(pieces) == 1:
             return replace(pieces[0], laid_at=None)  # its arrays may be another task's answer
         blocks, of_each = [piece.block for piece in pieces], [piece.frontier for piece in pieces]
@@ -243,8 +244,8 @@ class NodesInMemory:
 def _ordered(values: np.ndarray, rows: Int32s, ends: Ints | None) -> np.ndarray:
     """values[rows]: a copy, or with ``ends`` instead of ``values``.
 
-    Entries ``ends[k]`` to ``ends[k + 1]`` of ``rows`` are then of one stretch of ``values``, which does not begin
-    before entry ``ends[k]`` and ends before the next stretch.
+    Entries ``ends[k]`` to ``ends[k + 1]`` of ``rows`` then belong to one stretch of ``values``, which does not begin
+    before entry ``ends[k]``, and ends before the next stretch.
     """
     if ends is None:
         return values.take(rows, axis=0)
@@ -257,7 +258,7 @@ def _ordered(values: np.ndarray, rows: Int32s, ends: Ints | None) -> np.ndarray:
 
 
 def are_scattered(frontier: Frontier, depth: int, bytes_of_row: int) -> bool:
-    """Whether the rows of a level's nodes are laid again: each third level, as long as nodes do not fit the cache.
+    """Return whether the rows of a level's nodes are laid out again: each third level, unless nodes fit the cache.
 
     Examples
     --------
@@ -272,7 +273,7 @@ def are_scattered(frontier: Frontier, depth: int, bytes_of_row: int) -> bool:
 
 
 def gains_by_node(growth: Growth) -> bool:
-    """Whether trees grow faster by `grow_by_node`, and can."""
+    """Return whether trees can grow by `grow_by_node`, and grow faster."""
     source = growth.source
     if not isinstance(source, BinnedSource) or lack_of_sums(growth):
         return False
@@ -280,7 +281,7 @@ def gains_by_node(growth: Growth) -> bool:
 
 
 def grow_by_node(growth: Growth, trees: Ints, in_bag: NDArray[np.int32]) -> tuple[NodeTable, Int32s]:
-    """Grow trees one after another, over rows that are laid by node: the table and the leaves of `Growth.grow`.
+    """Grow trees one after another, over rows that are laid out by node: the table and the leaves of `Growth.grow`.
 
     Parameters
     ----------
@@ -306,7 +307,7 @@ def grow_by_node(growth: Growth, trees: Ints, in_bag: NDArray[np.int32]) -> tupl
 
 
 class NodeExtent(NamedTuple):
-    """How many rows a node has, their weight, and their least and greatest truth in each dimension."""
+    """The number of rows of a node, their weight, and their least and greatest truth in each dimension."""
 
     n_rows: int
     weight: int
@@ -315,19 +316,19 @@ class NodeExtent(NamedTuple):
 
     @classmethod
     def from_truth(cls, truth: Int32s | Ints, weights: Int32s) -> NodeExtent:
-        """That of some rows."""
+        """Return the extent of some rows."""
         bounds = np.iinfo(truth.dtype)
         least, greatest = truth.min(axis=0, initial=bounds.max), truth.max(axis=0, initial=bounds.min)
         return cls(len(truth), int(weights.sum(dtype=np.int64)), least, greatest)
 
     def joined(self, other: NodeExtent) -> NodeExtent:
-        """That of both."""
+        """Return the extent of both nodes' rows."""
         least, greatest = np.minimum(self.least, other.least), np.maximum(self.greatest, other.greatest)
         return NodeExtent(self.n_rows + other.n_rows, self.weight + other.weight, least, greatest)
 
 
 def no_sums_of(growth: Growth, columns: Int32s) -> TableSums:
-    """The sums of no rows, where candidate k reads column ``columns[k]``; the growth passes `check_by_sums`."""
+    """Return the sums of no rows, where candidate k reads column ``columns[k]``; the growth passes `check_by_sums`."""
     criterion, n_categories = growth.criterion, growth.n_categories
     assert isinstance(criterion, Tallied)  # noqa: S101
     if n_categories is None:
@@ -344,11 +345,11 @@ class CodeCut:
     column
         The column.
     goes_right
-        Whether rows of each code go right, shape (N_CODES,); or of each category and a last one for missing values.
+        Whether rows of each code go right, shape (N_CODES,); or of each category, with a last entry for missing values.
     left
         Number of the left child; that of the right one follows.
     place
-        The place of the column among those of categories; None if it holds numbers.
+        Position of the column among those of categories; None if it is numerical.
     """
 
     column: int
@@ -359,7 +360,7 @@ class CodeCut:
     def sides(
         self, codes: NDArray[np.uint8], categories: Float32s | None, rows: NDArray[np.int32] | slice
     ) -> NDArray[np.bool_]:
-        """Whether some rows go right, from the codes and the categories of all."""
+        """Return whether some rows go right, from the codes and the categories of all."""
         if self.place is None:
             return np.take(self.goes_right, codes[rows, self.column])
         assert categories is not None  # noqa: S101  (the column is one of them)
@@ -371,10 +372,10 @@ class CodeCut:
 def cut_by_sums(
     growth: Growth, trees: Ints, node: int, extent: NodeExtent, sums_of: SumsOfColumns, depth: int, written: Levels
 ) -> CodeCut | None:
-    """Cut a node by the sums of its rows, and write it down; returns None if it is a leaf.
+    """Cut a node by the sums of its rows, and write it; return None if it is a leaf.
 
-    For the grower the node has two rows: the least and the greatest truth, of which the first has all the weight. These
-    say whether it may be cut; where it is cut follows from the sums of all its rows.
+    For the grower the node has two rows: the least and the greatest truth, the first with all the weight. They
+    determine whether it may be cut; the cut itself follows from the sums of all its rows.
     """
     source: Any = growth.source  # in bins: see `check_by_sums`
     two = np.array([0, 1], np.int32), np.array([extent.weight, 0], np.int32)
@@ -410,29 +411,29 @@ class _SearchBySums:
 
     def __call__(
         self,
-        source: Any,  # noqa: ARG002  (sums know both)
+        source: Any,  # noqa: ARG002  (the sums depend on both)
         criterion: Any,  # noqa: ARG002
         frontier: Frontier,
         projections: Projections,
         limits: Limits,
     ) -> tuple[Cuts, Floats]:
-        """The best cut, with the side of missing numbers decided; the two rows of the frontier have no values."""
+        """Return the best cut, with the side of missing numbers; the two rows of the frontier have no values."""
         min_leaf, cuts, of_categories, best = limits.min_samples_leaf, Cuts.none(1), Cuts.none(1), None
         for candidates, sums in self.sums_of(projections.columns):
-            if len(sums.of_numbers):  # all numbers come with the first sums
+            if len(sums.of_numbers):  # all numbers are in the first sums
                 cuts = self._cut_numbers(sums, min_leaf)
                 cuts.candidate[:] = candidates[cuts.candidate] if cuts.candidate[0] >= 0 else -1
             for candidate, own in zip(candidates[sums.of_categories].tolist(), sums.categories, strict=True):
                 ranks = own.improve(candidate, min_leaf, of_categories)
                 best = best if ranks is None else (own, ranks)
-                del own  # sums that are not the best are dropped before the next ones are there
+                del own  # other sums are dropped before the next ones are computed
             del sums
         chosen = of_categories.candidate.astype(np.int64)
         self.best = best if put_better(cuts, np.zeros(1, np.int64), chosen, of_categories)[0] else None
         return cuts, np.zeros(len(frontier.rows))
 
     def _cut_numbers(self, sums: TableSums, min_leaf: int) -> Cuts:
-        """The best cut of numbers; those that lack a value go to the side of more weight, where none was learned."""
+        """Return the best cut of numbers; missing ones go to the side of more weight, unless a side was learned."""
         cuts = sums.cut_numbers(min_leaf, self.missing)
         if cuts.candidate[0] >= 0 and cuts.missing[0] == STAY:
             filled = sums.filled(int(cuts.candidate[0]))
@@ -443,13 +444,13 @@ class _SearchBySums:
 
 @dataclass
 class _PartingBySums(PartingByCuts):
-    """Parting of one node by sums; where it cuts categories, the grower sees one row for each as it writes the node."""
+    """Splitting of a node by sums; if it cuts categories, the grower writes the node with one row per category."""
 
     search: _SearchBySums = field(kw_only=True)
     goes_right: NDArray[np.bool_] | None = None
 
     def write(self, is_parted: NDArray[np.bool_], frontier: Frontier, side: NDArray[np.int8]) -> Frontier:
-        """Write the node; note which categories go right if it cuts some, and missing ones at last."""
+        """Write the node; if it cuts categories, record which go right, and at last missing ones."""
         n_categories, best = self.growth.n_categories, self.search.best
         if n_categories is None or not frontier.n_nodes:
             return super().write(is_parted, frontier, side)

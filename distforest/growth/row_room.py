@@ -1,4 +1,4 @@
-"""What a row takes in memory where rows are read by passes, and what follows for a budget."""
+"""The memory of a row if rows are read by passes, and its consequences for a budget."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ SORTING_BYTES = 48
 """Bytes of a row while the values of a candidate are put in order and scanned."""
 
 COST_BYTES, SORTING_COSTS_BYTES = 28, 68
-"""The same beside the values of each candidate, and for all of them together, where costs of classes score."""
+"""Bytes of a row beside the values of each candidate, and for all of them together, if costs of classes score."""
 
 RANKED_BY_COSTS = 3 * REFERENCES // 2
-"""The dimensions that stand for the three mean distances of a category to each reference row."""
+"""Number of dimensions for the three mean distances of a category to each reference row."""
 
 FRONTIER_BYTES = 16
 """Bytes of a row of a node that is searched: its number and weight, in two levels."""
@@ -40,42 +40,42 @@ KEPT_BYTES = 96
 """Bytes of a category beside the sums of its column, for its rank in two columns and while the node is written."""
 
 RANKED_BYTES, RANKED_DIMENSION_BYTES = 84, 16
-"""Bytes of a category while a node's categories are put in order; and for each dimension of what orders them."""
+"""Bytes of a category while a node's categories are put in order; and for each dimension of their order."""
 
 FLOAT32_BYTES = 4
 """Bytes of a staged value."""
 
 WEIGHT_BYTES = NUMBER_BYTES = 4
-"""Bytes of how often a tree drew a row, and of its number among all rows, on disk."""
+"""Bytes on disk of a row's multiplicity in a tree, and of its number among all rows."""
 
 FLOAT_BYTES, RANDOM_BYTES = 8, 28
 """Bytes of a row for each candidate whose values are held; if cuts are at random, also the sides of all rows."""
 
 WITNESS_BYTES = 4
-"""Bytes of a row for each witness of its node."""
+"""Bytes of a row per witness of its node."""
 
 BLOCK_SHARE = 8
-"""A block of rows takes at most this part of the budget, since a pass holds copies of it."""
+"""Inverse of the largest share of the budget for a block of rows, since a pass holds copies of it."""
 
 
 NO_LIMIT = 1 << 62
-"""More rows than there are."""
+"""A number above any number of rows."""
 
 
 @dataclass(frozen=True)
 class CategorySizes:
-    """How many categories there are, and what the sums over them take.
+    """The numbers of categories, and the memory of the sums over them.
 
     Attributes
     ----------
     n_columns
         Number of columns of categories.
     most
-        Categories of the column that has the most.
+        Largest number of categories of a column.
     n_classes
-        Number of classes that score cuts; None: vectors do.
+        Number of classes that score cuts; None: vectors score them.
     n_dimensions
-        Number of dimensions of these.
+        Number of dimensions of these vectors.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class CategorySizes:
 
     @classmethod
     def from_growth(cls, growth: Growth) -> Self | None:
-        """Those of a growth; None if all columns hold numbers."""
+        """Return the sizes for a growth; None if all columns are numerical."""
         if growth.n_categories is None:
             return None
         criterion, n_classes, n_dimensions = side_criterion(growth.criterion), None, 1
@@ -121,7 +121,7 @@ class CategorySizes:
 
 
 def sizes_of(n_categories: Int32s | tuple[int, ...]) -> tuple[int, int]:
-    """How many columns hold categories, and how many categories the one has that has the most.
+    """Return the number of columns of categories, and the largest number of categories of a column.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def sizes_of(n_categories: Int32s | tuple[int, ...]) -> tuple[int, int]:
 
 
 def room_of(growth: Growth, truth: np.ndarray) -> RowRoom:
-    """The room of the rows of a growth, whose ``truth`` has an entry for each of them."""
+    """Return the memory of a growth's rows; ``truth`` has an entry for each of them."""
     criterion, sizes = growth.criterion, CategorySizes.from_growth(growth)
     truth_bytes = truth.dtype.itemsize * int(np.prod(truth.shape[1:]))
     room = RowRoom(growth.source.shape[1], truth_bytes, growth.draw.width, sizes)
@@ -149,23 +149,23 @@ def room_of(growth: Growth, truth: np.ndarray) -> RowRoom:
 
 @dataclass(frozen=True)
 class RowRoom:
-    """What a row takes whose features are read as they are, as float32, or whose numbers are in bins.
+    """The memory of a row whose features are read directly, as float32, or whose numbers are in bins.
 
     Attributes
     ----------
     n_columns
         Number of features.
     truth_bytes
-        Bytes of its truth.
+        Bytes of the row's truth.
     width
         Number of candidates of a node.
     categories
         The categories; None if all features are numbers.
     in_bins
-        Whether numbers are in bins, beside categories as they are, and cuts follow from sums. All that comes next is
-        then of no meaning.
+        Whether numbers are in bins, beside unbinned categories, and cuts follow from sums. The following attributes are
+        then undefined.
     at_random, of_costs
-        Whether places of cuts are drawn; and whether costs of classes score them.
+        Whether thresholds are drawn, and whether costs of classes score cuts.
     n_witnesses
         Number of witnesses of a node.
     by_some
@@ -198,34 +198,34 @@ class RowRoom:
 
     @property
     def value_bytes(self) -> int:
-        """Bytes of its features, or of its codes and categories."""
+        """Bytes of the row's features, or of its codes and categories."""
         if not self.in_bins:
             return FLOAT32_BYTES * self.n_columns
         return self.n_columns + FLOAT32_BYTES * (0 if self.categories is None else self.categories.n_columns)
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of it in files of all rows that are made once: none of features as they are, which are staged."""
+        """Bytes of the row in files of all rows that are made once: 0 for features themselves, which are staged."""
         return self.value_bytes if self.in_bins else 0
 
     @property
     def bytes_on_disk(self) -> int:
-        """Its features, its truth, its weight and its number."""
+        """Bytes of the row's features, truth, weight and number."""
         return self.value_bytes + self.truth_bytes + WEIGHT_BYTES + NUMBER_BYTES
 
     @property
     def candidate_bytes(self) -> int:
-        """Bytes of it for each candidate whose values are held."""
+        """Bytes of the row per candidate whose values are held."""
         return (RANDOM_BYTES if self.at_random else FLOAT_BYTES) + (COST_BYTES if self.of_costs else 0)
 
     @property
     def searched_bytes(self) -> int:
-        """Bytes of it beside its features and the values of candidates, while its node is searched."""
+        """Bytes of the row beside its features and the values of candidates, while its node is searched."""
         return FRONTIER_BYTES + (SORTING_COSTS_BYTES if self.of_costs else SORTING_BYTES)
 
     @property
     def bytes_in_memory(self) -> int:
-        """All of it while its node is searched in memory, or while rows of leaves are left out in a copy.
+        """Bytes of the row while its node is searched in memory, or while a copy omits rows of leaves.
 
         Searches over bins take less: they add rows up by category, and hold one value of each.
         """
@@ -234,7 +234,7 @@ class RowRoom:
         copied = self.bytes_on_disk * 3 // 2 + FINISHING_BYTES
         if self.in_bins:
             return copied
-        held = min(self.width, 2) if self.by_some else self.width  # all rows score where few have shown no cut
+        held = min(self.width, 2) if self.by_some else self.width  # all rows score if a few have found no cut
         return max(self.bytes_on_disk + self.searched_bytes + held * self.candidate_bytes, copied)
 
     @property
@@ -243,38 +243,38 @@ class RowRoom:
         return 0 if self.categories is None else self.categories.ranked_bytes
 
     def rows_in_memory(self, budget: int) -> int:
-        """How many rows fit into a budget while their nodes are finished."""
+        """Return how many rows fit into a budget while their nodes are finished."""
         return max(0, budget - self.ranked_bytes) // self.bytes_in_memory
 
     @property
     def most_held(self) -> int:
-        """The most candidates of a large node of which values, or sums over categories, are held."""
+        """Largest number of candidates of a large node whose values, or sums over categories, are held."""
         if not self.in_bins:
             return self.width
         return 0 if self.categories is None else min(self.width, self.categories.n_columns)
 
     def _of_large(self, n_rows: int) -> tuple[int, int]:
-        """Bytes of a large node beside its candidates; and for each candidate of which values or sums are held."""
+        """Return the bytes of a large node beside its candidates, and per candidate whose values or sums are held."""
         if not self.in_bins:
             scored = self.searched_bytes + self.truth_bytes + WITNESS_BYTES * self.n_witnesses
             return n_rows * scored, n_rows * self.candidate_bytes
         return (0, 1) if self.categories is None else (self.categories.kept_bytes, self.categories.sums_bytes)
 
     def _spare(self, budget: int) -> int:
-        """What is left of a budget beside a block of rows and the order of categories."""
+        """Return the rest of a budget beside a block of rows and the order of categories."""
         return budget - budget // BLOCK_SHARE - self.ranked_bytes
 
     def held(self, budget: int, n_rows: int) -> int:
-        """Of how many candidates a node of ``n_rows`` may have values or sums at once, at least one."""
+        """Return the number of candidates whose values or sums a node of ``n_rows`` may hold at once, at least one."""
         beside, of_candidate = self._of_large(n_rows)
         return max(1, min(self.most_held, (self._spare(budget) - beside) // of_candidate))
 
     def n_readings(self, budget: int, n_rows: int) -> int:
-        """How often the rows of a node of ``n_rows`` are read until they have gone to its children.
+        """Return the number of times that the rows of a node of ``n_rows`` are read until its children have them.
 
-        Once for as many candidates as are held, and once to write rows. Features as they are are read once more for the
-        values of the chosen candidate where not all were held, and to list categories; if some rows score, these alone
-        are read for the candidates.
+        Rows are read once for as many candidates as are held, and once to write them. Features themselves are read once
+        more for the values of the chosen candidate if not all were held, and to list categories; if some rows score,
+        only these are read for the candidates.
         """
         turns = max(1, -(-self.most_held // self.held(budget, n_rows)))
         if self.in_bins:
@@ -282,13 +282,13 @@ class RowRoom:
         return (0 if self.by_some or turns == 1 else turns) + (2 if self.categories is None else 3)
 
     def used(self, budget: int, n_rows: int) -> int:
-        """How many bytes a tree of ``n_rows`` uses: its budget, unless one candidate of a large node takes more."""
+        """Return the bytes that a tree of ``n_rows`` uses: its budget, unless one candidate takes more."""
         beside, of_candidate = self._of_large(n_rows)
         large = budget - self._spare(budget) + beside + self.held(budget, n_rows) * of_candidate
         return budget if n_rows <= self.rows_in_memory(budget) else max(budget, large)
 
     def most_rows(self, budget: int) -> int:
-        """The most rows of a node that fit into a budget with the values, or the sums, of one candidate."""
+        """Return the most rows of a node that fit into a budget with the values, or the sums, of one candidate."""
         if not self.in_bins:
             return self._spare(budget) // sum(self._of_large(1))
         return NO_LIMIT if self._spare(budget) >= sum(self._of_large(NO_LIMIT)) else 0

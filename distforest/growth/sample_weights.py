@@ -1,8 +1,8 @@
-"""Sample weights: how much a row, or a given pair, counts, as a user states it and as the integers that a tree adds.
+"""Sample weights: weights of rows, or of given pairs, as a user gives them and as the integers that a tree adds.
 
 A row of weight 3 counts as three equal rows, and a row of weight 0 is absent: no tree draws it, and nothing that is
-computed of all rows reads it. Whole weights are the integers themselves. Fractional ones are relative: they are divided
-by their mean and rounded to a multiple of 1 / `SampleWeights.unit`.
+computed from all rows reads it. Whole weights are the integers themselves. Fractional weights are relative: they are
+divided by their mean and rounded to a multiple of 1 / `SampleWeights.unit`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WARNED_SHARE = 0.01
 
 
 class Bounds(NamedTuple):
-    """How large integers may be."""
+    """Bounds of the integers."""
 
     tree: int  # the largest sum of the weights of a tree
     row: int  # the largest weight of a row
@@ -43,7 +43,7 @@ class Bounds(NamedTuple):
 
 GENERAL = Bounds(MOST_OF_TREE, MOST_OF_TREE, 1 << 10)
 OF_DISTANCES = Bounds(1 << 23, 1 << 15, 1 << 8)
-"""The bounds in general; and if cuts are scored by given distances, which lose a bit for each bit of a weight (see
+"""The general bounds, and those if cuts are scored by given distances, which lose a bit for each bit of a weight (see
 `distforest.growth.cuts.mean_distance.digits`)."""
 
 
@@ -66,18 +66,18 @@ class SampleWeights:
     def from_weights(
         cls, weights: Floats, draws: Draws, bounds: Bounds = GENERAL, what: Weighed = OF_ROWS
     ) -> SampleWeights:
-        """The integers w_i if all are whole, otherwise max(1, rint(unit w_i / mean of the positive w)), 0 for 0.
+        """Return the integers w_i if all are whole, otherwise max(1, rint(unit w_i / mean of the positive w)), 0 for 0.
 
         Parameters
         ----------
         weights
             Finite numbers that are not negative, not all 0, shape (n_rows,); see `distforest.sources.weights`.
         draws
-            How many of the rows of positive weight a tree draws.
+            The draws of a tree from the rows of positive weight.
         bounds
             Bounds of the integers; the ``unit`` of fractional weights is halved until no tree can exceed them.
         what
-            What has the weights, as errors name it.
+            The weighted items, for messages.
 
         Raises
         ------
@@ -120,11 +120,11 @@ class SampleWeights:
         return len(self.present) == len(self.integers)
 
     def of_rows(self, rows: Ints) -> SampleWeights:
-        """The weights of some rows."""
+        """Return the weights of some rows."""
         return replace(self, integers=self.integers[rows])
 
     def of_trees(self, counts: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The weight of each row in each tree: its multiplicity ``counts``, shape (n_trees, n_rows), times its weight.
+        """Return the weight of each row in each tree: its multiplicity in ``counts`` times its weight.
 
         Raises
         ------
@@ -136,7 +136,7 @@ class SampleWeights:
         return weights.astype(np.int32)
 
     def rounding_warning(self, weights: Floats, what: Weighed = OF_ROWS) -> str:
-        """A warning of ``weights`` that rounding has changed by more than the share `WARNED_SHARE`; else ""."""
+        """Return a warning about ``weights`` that rounding has changed by more than `WARNED_SHARE`; else ""."""
         if self.unit == 1:
             return ""
         relative = weights / weights.max()
@@ -155,16 +155,16 @@ class SampleWeights:
 
 
 def least(unit: int, n_rows: int, binding: int) -> int:
-    """The sum of weights that counts as ``n_rows`` rows; below ``binding`` rows a limit binds nothing.
+    """Return the sum of weights that counts as ``n_rows`` rows; below ``binding`` rows a limit has no effect.
 
-    Without weights a limit of one row for a side, or of two for a node that is cut, keeps no cut from any node. So it
-    keeps none from rows of small fractional weights either.
+    Without weights, a limit of one row for a side, or of two for a node that is cut, prevents no cut. So it prevents
+    none for rows of small fractional weights either.
     """
     return n_rows * unit if unit == 1 or n_rows >= binding else 1
 
 
 def check_heaviest(heaviest: int) -> None:
-    """Refuse a tree whose weights add up to more than `MOST_OF_TREE`; raises InputError."""
+    """Refuse a tree whose weights add up to more than `MOST_OF_TREE`; raise InputError."""
     if heaviest > MOST_OF_TREE:
         raise InputError(
             f"sample_weight: the weights of a tree may add up to {MOST_OF_TREE:,}, found {heaviest:,}; "
@@ -174,23 +174,23 @@ def check_heaviest(heaviest: int) -> None:
 
 @dataclass(frozen=True)
 class Draws:
-    """How many rows a tree draws, and whether it may draw one more than once."""
+    """The number of rows that a tree draws, and whether it may draw a row more than once."""
 
     n_draws: int
     replace: bool
 
     def most(self, weights: Floats | Int32s) -> float:
-        """The largest sum of the weights, shape (n_rows,), of any rows that a tree may draw."""
+        """Return the largest sum of the weights, shape (n_rows,), of any rows that a tree may draw."""
         if self.replace:
             return self.n_draws * float(weights.max())
         return self.likely(weights)
 
     def fit(self, weights: Floats, bounds: Bounds) -> bool:
-        """Whether weights, and all their sums in a tree, are within bounds."""
+        """Return whether weights, and all their sums in a tree, are within bounds."""
         return bool(weights.max() <= bounds.row) and self.most(weights) <= bounds.tree
 
     def likely(self, weights: Floats | Int32s) -> float:
-        """The largest sum of the weights of rows that are drawn once."""
+        """Return the largest sum of the weights of rows that are drawn once."""
         return float(np.sort(weights)[-self.n_draws :].sum(dtype=np.float64))
 
 

@@ -1,4 +1,4 @@
-"""Why trees have no split: data that are the same in all rows, and rules that stop a tree at its root.
+"""Causes of trees without a split: data that are the same in all rows, and rules that stop a tree at its root.
 
 The causes are looked for only when a forest has learned nothing, so the data may be read once more.
 """
@@ -31,16 +31,16 @@ TRUTH_NAMES = {
     TruthKind.EMBEDDING: "places in the embedding",
     TruthKind.DIRECTIONS: "directions of the vectors",
 }
-"""Names of some kinds of ground truth in a message."""
+"""Names of some kinds of ground truth in messages."""
 
 NO_REASON = "the cause is neither values that are all the same nor a rule that stops trees"
 RAISED = "each split that was tried raises the mean distance inside its sides (check that large means far)"
-RETURNED = "the similarities that a function has returned tell no objects apart (check that they differ)"
-"""Causes in a message where no other is known: in general, of given distances, and of similarities of a function."""
+RETURNED = "the similarities that a function has returned are the same for all objects (check that they differ)"
+"""Causes in messages without another known cause: in general, for given distances, and for a function."""
 
 
 def warning_about_roots(problem: Bound, roots: Roots, closed: int = 0) -> str:
-    """Say why a forest has learned nothing (DF012): the consequence, the causes, what to do; else "".
+    """Return a warning that a forest has no split (DF012), with consequence, causes and advice; else "".
 
     Parameters
     ----------
@@ -63,10 +63,10 @@ def warning_about_roots(problem: Bound, roots: Roots, closed: int = 0) -> str:
 
 
 def _rules(problem: Bound) -> Iterator[str]:
-    """Rules that stop a tree at its root."""
+    """Yield the rules that stop a tree at its root."""
     params, is_of_pairs = problem.meaning.params, isinstance(problem, PairProblem)
     if params.get("optimise_fpr") == 0.0:
-        yield "optimise_fpr=0.0 lets no cell be parted (raise it)"
+        yield "optimise_fpr=0.0 allows no cell to be split (raise it)"
     thing, more = ("pair", "give more pairs") if is_of_pairs else ("row", "raise max_samples")
     split, leaf = int(params.get("min_samples_split", 2)), int(params.get("min_samples_leaf", 1))
     if isinstance(problem, PairProblem):
@@ -82,7 +82,7 @@ def _rules(problem: Bound) -> Iterator[str]:
 
 
 def _equal_truth(data: Data) -> Iterator[str]:
-    """A ground truth that is the same for all rows."""
+    """Yield the cause that the ground truth is the same for all rows."""
     kind = data.truth.kind
     if kind in {TruthKind.NOTHING, TruthKind.LINKS}:
         return
@@ -106,12 +106,12 @@ def _equal_truth(data: Data) -> Iterator[str]:
 
 
 def _label(data: Data, code: int) -> str:
-    """A class in words."""
+    """Return the text of a class."""
     return repr(data.truth.classes[code] if data.truth.classes else code)
 
 
 def _equal_rows(data: Data) -> Iterator[str]:
-    """Rows that are all equal. No function is evaluated for it."""
+    """Yield the cause that all rows are equal, without evaluating a function."""
     if data.is_lazy:
         return
     if is_given(data.rows):
@@ -137,7 +137,7 @@ def _equal_rows(data: Data) -> Iterator[str]:
 
 
 def _likely_causes(problem: Bound) -> Iterator[str]:
-    """What may be a cause where none suffices: most values are unobserved, or a second class is so rare."""
+    """Yield likely causes if none is sufficient: most values are unobserved, or a second class is rare."""
     data = problem.data
     if data.truth.n_unobserved:
         n_pairs = data.n_rows * (data.n_rows - 1) // 2
@@ -160,7 +160,7 @@ def _likely_causes(problem: Bound) -> Iterator[str]:
 
 
 def _observed(data: Data) -> tuple[int, bool]:
-    """The number of observed entries of a given matrix, and whether none of its columns has two values."""
+    """Return the number of observed entries of a given matrix, and whether none of its columns has two values."""
     if isinstance(data.matrix, SparseSource):
         values = data.matrix.data
         return len(values), len(values) == 0 or bool(values.min() == values.max())
@@ -169,7 +169,7 @@ def _observed(data: Data) -> tuple[int, bool]:
 
 
 def _ranges(matrix: np.ndarray) -> tuple[Floats, Floats, int]:
-    """The lowest and the highest value of each column, NaN if none is observed, and the number of missing values."""
+    """Return the least and the greatest value of each column, NaN if none is observed; count missing ones."""
     low, high = np.full((2, matrix.shape[1]), np.nan)
     n_missing = 0
     for _, block in row_blocks(matrix):

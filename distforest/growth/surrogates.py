@@ -1,4 +1,4 @@
-"""Where training rows go that lack a value: by surrogates, or to the side that was learned.
+"""The side of training rows with missing values: by surrogates, or as learned.
 
 Surrogates are thresholds by which one half of a projection decides the side of a row whose other half is unobserved.
 """
@@ -20,9 +20,9 @@ def place_missing(
 ) -> Floats:
     """Send on the rows that would stay, by the rule ``"larger"`` or ``"surrogate"`` of `distforest.forest.missing`.
 
-    ``frontier`` holds the nodes that are cut, ``projections`` the one candidate of each. ``side``, the side of each row
-    by its value, shape (n_rows,), is changed: no row stays afterwards. Returns the thresholds of the two halves of each
-    node, shape (n_nodes, 2); NaN where a half does not decide.
+    ``frontier`` contains the nodes that are cut, ``projections`` the one candidate of each. ``side``, the side of each
+    row by its value, shape (n_rows,), is changed: no row stays afterwards. Return the thresholds of the two halves of
+    each node, shape (n_nodes, 2); NaN if a half does not decide.
     """
     surrogate = np.full((frontier.n_nodes, 2), np.nan)
     if not frontier.n_nodes:
@@ -40,9 +40,9 @@ def place_missing(
 def place_learned(frontier: Frontier, learned: NDArray[np.int8], side: NDArray[np.int8]) -> NDArray[np.bool_]:
     """Send on the rows that would stay, to the side that was learned with them, or else to that of more weight.
 
-    ``learned`` is the side of the rows that lack a value in each node that is cut, ``STAY`` if none was learned, shape
+    ``learned`` is the side of rows with missing values in each node that is cut, ``STAY`` if none was learned, shape
     (n_nodes,). ``side``, the side of each row by its value, shape (n_rows,), is changed: no row stays afterwards.
-    Returns whether such rows go right, shape (n_nodes,); they do if both sides weigh the same, as in scikit-learn.
+    Return whether such rows go right, shape (n_nodes,); they do if both sides have equal weight, as in scikit-learn.
     """
     goes_right = np.empty(frontier.n_nodes, np.bool_)
     send_as_learned(frontier.starts, frontier.weights, learned, side, goes_right)
@@ -69,7 +69,7 @@ def send_as_learned(
 
 @kernel
 def compare_sides(starts: Ints, weights: Int32s, side: NDArray[np.int8], right_is_larger: NDArray[np.bool_]) -> None:
-    """right_is_larger[f] = sum of w on the right > sum of w on the left; rows that stay are left out."""
+    """right_is_larger[f] = sum of w on the right > sum of w on the left; rows that stay are omitted."""
     for node in range(starts.shape[0] - 1):
         balance = 0
         for r in range(starts[node], starts[node + 1]):

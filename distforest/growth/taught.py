@@ -1,4 +1,4 @@
-"""What trees are taught, by the kind of ground truth: what scores cuts, what leaves say, and what a forest keeps."""
+"""Kinds of ground truth: the criteria of cuts, the arrays of leaves, and what a forest keeps."""
 
 from __future__ import annotations
 
@@ -52,20 +52,20 @@ class Untaught:
 
     def arrays(
         self,
-        table: NodeTable,  # noqa: ARG002  (leaves say nothing)
+        table: NodeTable,  # noqa: ARG002  (leaves have no arrays)
         leaves: Int32s,  # noqa: ARG002
         in_bag: InBag | Int32s,  # noqa: ARG002
     ) -> dict[str, np.ndarray]:
-        """What leaves say of their rows, by the names of arrays; ``in_bag`` has the weight of each row in each tree."""
+        """Return the arrays of leaves by name; ``in_bag`` has the weight of each row in each tree."""
         return {}
 
     def prepare(self) -> None:
-        """Compute what takes memory by the number of rows, before there are nodes."""
+        """Compute values whose memory depends on the number of rows, before there are nodes."""
 
     def kept(self, has_triangles: bool) -> tuple[LeafKind, dict[str, str]]:  # noqa: ARG002  (there are none)
-        """The leaf table of a whole forest, and the arrays that repeat an input, each with its name in `Data.repeated`.
+        """Return the kind of leaf table of a whole forest, and the arrays that repeat an input, by `Data.repeated`.
 
-        ``has_triangles`` says whether each part of the forest has the distances of its leaves.
+        ``has_triangles`` is whether each part of the forest has the distances of its leaves.
         """
         return self.leaf, {}
 
@@ -79,11 +79,11 @@ class TaughtLabels(Untaught):
     costs: Float32s | None
 
     def arrays(self, table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s) -> dict[str, np.ndarray]:
-        """The weight of each class in each node."""
+        """Return the weight of each class in each node."""
         return {"class_counts": class_counts_of(table, leaves, in_bag, self.codes, self.n_classes)}
 
     def kept(self, has_triangles: bool) -> tuple[LeafKind, dict[str, str]]:  # noqa: ARG002  (there are none)
-        """The costs, if there are any."""
+        """Return the costs, if there are any."""
         return self.leaf, {} if self.costs is None else {COSTS: "costs"}
 
 
@@ -95,7 +95,7 @@ class TaughtVectors(Untaught):
 
     @cached_property
     def middle(self) -> Floats:
-        """The point relative to which means are computed, which rounds less; it sorts all values."""
+        """The point relative to which means are computed, to reduce rounding; it sorts all values."""
         return middle_of(self.vectors)
 
     def prepare(self) -> None:
@@ -103,7 +103,7 @@ class TaughtVectors(Untaught):
         _ = self.middle
 
     def arrays(self, table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s) -> dict[str, np.ndarray]:
-        """Mean of each node, and mean squared deviation from it."""
+        """Return the mean of each node, and the mean squared deviation from it."""
         moments = Moments.zeros(len(table.left), self.vectors.shape[1])
         describe(table.tree_start, table.left, table.right, leaves, in_bag, self.vectors - self.middle, moments)
         return {"means": moments.means + self.middle, "spreads": moments.squares / table.n_rows}
@@ -111,10 +111,10 @@ class TaughtVectors(Untaught):
 
 @dataclass(frozen=True)
 class TaughtDifferences(Untaught):
-    """Targets whose absolute differences are the distances: a forest keeps them, and leaves say no more."""
+    """Targets whose absolute differences are the distances: a forest keeps them, and leaves have no arrays."""
 
     def kept(self, has_triangles: bool) -> tuple[LeafKind, dict[str, str]]:  # noqa: ARG002  (there are none)
-        """The targets."""
+        """Return the targets."""
         return self.leaf, {TAUGHT_TARGETS: "truth"}
 
 
@@ -124,7 +124,7 @@ class TaughtDistances(Untaught):
 
     distances: Float32s  # the matrix, shape (n, n)
     offset: float  # a constant that was subtracted from all distances
-    n_trees: int  # number of trees of the forest, which share the bytes that their leaves' distances may take
+    n_trees: int  # number of trees of the forest, which share the bytes for their leaves' distances
     block_rows: int | None  # rows of the matrix that are in memory at once; None: all
 
     @property
@@ -134,11 +134,11 @@ class TaughtDistances(Untaught):
 
     @property
     def triangle_limit(self) -> int:
-        """Most pairs of leaves whose distances a tree may keep, as float64; all trees together keep `n_bytes`."""
+        """Largest number of pairs of leaves whose distances a tree may keep, as float64; all trees share `n_bytes`."""
         return self.n_bytes // (8 * self.n_trees)
 
     def arrays(self, table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s) -> dict[str, np.ndarray]:
-        """The distances of all pairs of leaves of each tree, unless one tree has too many of them."""
+        """Return the distances of all pairs of leaves of each tree, unless one tree has too many of them."""
         members = Members(table, leaves, in_bag, self.distances, self.offset)
         if self.block_rows is None:
             return {"leaf_distances": self.triangles(table, members)}
@@ -146,11 +146,11 @@ class TaughtDistances(Untaught):
         return {"leaf_distances": leaf_triangles(members, self.block_rows) if keeps else np.empty(0)}
 
     def keeps(self, table: NodeTable) -> bool:
-        """Whether no tree has so many leaves that their distances are not kept."""
+        """Return whether no tree has so many leaves that their distances are not kept."""
         return not (triangle_size(leaves_per_tree(table)) > self.triangle_limit).any()
 
     def triangles(self, table: NodeTable, members: LeafTable) -> np.ndarray:
-        """Packed distances of all pairs of leaves of the trees, or an empty array if they are not kept."""
+        """Return the packed distances of all pairs of leaves of the trees, or an empty array if they are not kept."""
         if not self.keeps(table):
             return np.empty(0)
         triangles = []
@@ -160,7 +160,7 @@ class TaughtDistances(Untaught):
         return np.concatenate(triangles)
 
     def kept(self, has_triangles: bool) -> tuple[LeafKind, dict[str, str]]:
-        """The distances of leaves if every part has them, else the matrix."""
+        """Return the distances of leaves if every part has them, else the matrix."""
         return (KeepsLeafDistances(), {}) if has_triangles else (self.leaf, {"distances": "truth"})
 
 
@@ -169,7 +169,7 @@ class TaughtObserved(TaughtDistances):
     """A matrix of distances, NaN where one is unobserved."""
 
     def arrays(self, table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s) -> dict[str, np.ndarray]:
-        """The distances of leaves, and how many pairs of leaves have no observed one, for each tree."""
+        """Return the distances of leaves, and the number of pairs of leaves without an observed one, for each tree."""
         observed = ObservedMembers(table, leaves, in_bag, self.distances, self.offset)
         counts = [observed.count(tree) for tree in range(table.n_trees)]
         return {"leaf_distances": self.triangles(table, observed), UNOBSERVED: np.array(counts, np.int64)}
@@ -177,7 +177,7 @@ class TaughtObserved(TaughtDistances):
 
 @dataclass(frozen=True)
 class TaughtGraph(TaughtDistances):
-    """Distances in a graph that is so large that a forest keeps its links, and not a matrix."""
+    """Distances in a graph that is so large that a forest keeps its links instead of a matrix."""
 
     graph: GraphDistances
 
@@ -187,21 +187,21 @@ class TaughtGraph(TaughtDistances):
         return self.graph.nbytes
 
     def arrays(self, table: NodeTable, leaves: Int32s, in_bag: InBag | Int32s) -> dict[str, np.ndarray]:
-        """The distances of leaves, from the links."""
+        """Return the distances of leaves, from the links."""
         stored = self.graph.stored
         links = KeptLinks(stored.indptr, stored.indices, np.asarray(stored.data, np.float32))
         members = GraphMembers(table, leaves, in_bag, links, self.graph.absent, self.offset)
         return {"leaf_distances": self.triangles(table, members)}
 
     def kept(self, has_triangles: bool) -> tuple[LeafKind, dict[str, str]]:
-        """The distances of leaves if every part has them, else the links."""
+        """Return the distances of leaves if every part has them, else the links."""
         if has_triangles:
             return KeepsLeafDistances(), {}
         return KeepsGraph(self.graph.absent, self.offset or None), {name: name for name in GRAPH_ARRAYS}
 
 
 Judging = Gini | ClassCosts | AbsoluteDistance | MeanDistance | GraphDistance | Variance | FarVariance
-"""The criteria of ground truths, each of which may place missing rows on either side of a cut."""
+"""Criteria of ground truths, each of which may place missing rows on either side of a cut."""
 
 
 def taught_by(
@@ -214,14 +214,14 @@ def taught_by(
     class_weights: Ints | None,
     criterion: str | None = None,
 ) -> tuple[Judging, Untaught]:
-    """The criterion for a ground truth, and what leaves say of it.
+    """Return the criterion for a ground truth, and the contents of leaves for it.
 
     Parameters
     ----------
     truth
         The ground truth of all rows.
     n_trees, block_rows
-        As of `TaughtDistances`.
+        As in `TaughtDistances`.
     nearest
         Whether the most similar training object of a leaf votes.
     weights, heaviest
@@ -234,12 +234,12 @@ def taught_by(
     Raises
     ------
     InputError
-        The criterion does not go with the ground truth.
+        The criterion does not fit the ground truth.
     """
     goes_with = {"entropy": TruthKind.LABELS, "poisson": TruthKind.TARGETS}
     if criterion is not None and (truth.kind != goes_with[criterion] or truth.costs is not None):
         found = "labels with costs" if truth.costs is not None else truth.kind
-        raise InputError(f"criterion={criterion!r} goes with {goes_with[criterion]}, found {found}; leave it out")
+        raise InputError(f"criterion={criterion!r} needs {goes_with[criterion]}, found {found}; omit it")
     kind, values = truth.kind, truth.values
     if kind == TruthKind.LABELS:
         n_classes = len(truth.classes or ())

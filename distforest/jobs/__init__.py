@@ -1,1 +1,1 @@
-"""How much work there is, and where it runs: spec, plan, cluster, training, batch scoring."""
+"""Jobs: spec, plan, cluster, training and batch scoring."""

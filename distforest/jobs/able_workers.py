@@ -1,6 +1,6 @@
-"""Workers that can work: that can import distforest, that the scheduler has heard lately, and are not all paused.
+"""Checks that workers can import distforest, are not silent, and are not all paused.
 
-Dask ends a worker that cannot read a task, with whatever else it does.
+Dask ends a worker that cannot read a task, and everything else that runs there.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
     from distributed import Client, Worker
 
 NEEDED = "distforest.jobs.on_dask"
-"""The module of the functions that all tasks call."""
+"""Module of the functions that all tasks call."""
 
 PLUGIN, IMPORTED_ONCE = f"distforest-{VERSIONS['distforest']}", "distforest-imported"
-"""The name of the plugin that imports it in each worker, and the topic of events that say whether a worker could."""
+"""Name of the plugin that imports it in each worker, and topic of the events that report whether a worker could."""
 
 ANSWER_PATIENCE = 5.0
-"""Seconds in which workers must answer a question to all of them; one that is frozen never does."""
+"""Time limit, in seconds, for answers of all workers; a frozen worker never answers."""
 
 SILENT = 10.0
-"""Seconds after which a worker that the scheduler has not heard counts as silent; it sends a heartbeat each second or
-so. Dask gives it up later: after ``distributed.scheduler.worker-ttl``."""
+"""Seconds without a heartbeat after which a worker counts as silent; it sends one about each second. Dask gives it up
+later: after ``distributed.scheduler.worker-ttl``."""
 
 MOST_NAMED = 5
-"""Most workers that a message names."""
+"""Largest number of workers that a message names."""
 
 _ABLE: WeakKeyDictionary[Client, set[str]] = WeakKeyDictionary()
-"""The addresses of workers of which this is known, by the client that has asked."""
+"""Addresses of workers that are known to be able, by the client that has asked."""
 
 
 class WorkerIdentity(TypedDict):
-    """The part of the scheduler's record of a worker that is read here; a memory limit of 0 means none."""
+    """The part of the scheduler's record of a worker that is read here; a memory limit of 0 means no limit."""
 
     nthreads: int
     memory_limit: int
@@ -52,12 +52,13 @@ class WorkerIdentity(TypedDict):
 
 
 def import_check(needed: str) -> WorkerPlugin:
-    """A plugin that imports a module in each worker, also in those that come later, before they get a task.
+    """Return a plugin that imports a module in each worker, also in later ones, before the worker gets a task.
 
-    A class of a function is sent by value, so that a worker without distforest can read it and say what it lacks.
+    A class defined in a function is sent by value, so that a worker without distforest can read it and report the
+    error.
     """
 
-    class ImportCheck(WorkerPlugin):  # type: ignore[misc]  # of a package without types
+    class ImportCheck(WorkerPlugin):  # type: ignore[misc]  # from a package without types
         idempotent = True
 
         def setup(self, worker: Worker) -> None:
@@ -74,12 +75,12 @@ def import_check(needed: str) -> WorkerPlugin:
 
 
 async def check_able(client: Client, workers: Collection[str]) -> None:
-    """Let all workers import distforest, once in the life of each; called in the loop of the client.
+    """Let each worker import distforest once; call this in the loop of the client.
 
     Raises
     ------
     JobError
-        One of ``workers`` cannot, with its address and its own error.
+        One of ``workers`` cannot import it; the error has its address and its error.
     """
     able = _ABLE.setdefault(client, set())
     if able.issuperset(workers):
@@ -99,7 +100,7 @@ async def check_able(client: Client, workers: Collection[str]) -> None:
 
 
 def silent_workers(last_seen: Mapping[str, float], now: float) -> dict[str, float]:
-    """The workers that have been silent for `SILENT` seconds, each with the seconds since it was last heard.
+    """Return the workers that have been silent for `SILENT` seconds, each with the seconds since its last heartbeat.
 
     Examples
     --------
@@ -110,13 +111,13 @@ def silent_workers(last_seen: Mapping[str, float], now: float) -> dict[str, floa
 
 
 def silent_among(workers: Mapping[str, WorkerIdentity]) -> dict[str, float]:
-    """Silent workers in the records of a scheduler, whose clock may differ: its latest heartbeat stands for now."""
+    """Return the silent workers in the records of a scheduler, whose latest heartbeat stands for the present time."""
     heard = {address: worker["last_seen"] for address, worker in workers.items()}
     return silent_workers(heard, max(heard.values(), default=0.0))
 
 
 def warning_about_silent_workers(silent: Mapping[str, float]) -> str:
-    """What to say of silent workers; empty if there are none.
+    """Return a warning about silent workers; empty if there are none.
 
     Examples
     --------
@@ -131,10 +132,10 @@ def warning_about_silent_workers(silent: Mapping[str, float]) -> str:
 
 
 def warning_about_paused_workers(workers: Collection[WorkerIdentity]) -> str:
-    """What to say of workers that Dask has paused, all of them, and that run nothing; empty otherwise.
+    """Return a warning if Dask has paused all workers and nothing runs; empty otherwise.
 
-    A paused worker finishes what it runs, which may free memory. One that runs nothing stays paused until somebody else
-    frees some.
+    A paused worker finishes its tasks, which may free memory. A paused worker without tasks stays paused until memory
+    is freed in another way.
 
     Examples
     --------
@@ -149,7 +150,7 @@ def warning_about_paused_workers(workers: Collection[WorkerIdentity]) -> str:
     if not workers or any(worker["status"] != "paused" or _runs(worker) for worker in workers):
         return ""
     limited = [worker for worker in workers if worker["memory_limit"]]
-    if not limited:  # somebody has paused them
+    if not limited:  # paused by hand
         return "nothing runs: all workers are paused; this continues when one runs again"
     worker = max(limited, key=lambda worker: worker["metrics"].get("memory", 0))
     holds = f"{worker['metrics'].get('memory', 0) >> 20:,} MiB of {worker['memory_limit'] >> 20:,} MiB"

@@ -1,4 +1,4 @@
-"""A job's spec of any kind, fit, tune or score: reading it, and the addresses and functions that it names."""
+"""The spec of a job of any kind (fit, tune or score): reading it, and the addresses and functions that it names."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ AnySpec = Spec | ScoreSpec
 """The spec of a job; `TuneSpec` is a `Spec`."""
 
 JOBS = ("fit", "tune", "score")
-"""The values of the key ``job``."""
+"""Values of the key ``job``."""
 
 S = TypeVar("S", bound=AnySpec)
 
 
 def spec_from_dict(table: object, lines: Mapping[Place, int] | None = None) -> AnySpec:
-    """Read the spec of a job, which its key ``job`` makes a scoring or a tuning job; otherwise it is a fit.
+    """Read the spec of a job, which is a fit unless its key ``job`` names another kind.
 
     Raises
     ------
@@ -47,14 +47,14 @@ def spec_from_dict(table: object, lines: Mapping[Place, int] | None = None) -> A
 
 
 def kind_of_job(spec: AnySpec) -> str:
-    """The kind of a job, one of `JOBS`."""
+    """Return the kind of a job, one of `JOBS`."""
     if isinstance(spec, ScoreSpec):
         return "score"
     return "tune" if isinstance(spec, TuneSpec) else "fit"
 
 
 def n_trees_of(spec: AnySpec) -> int | None:
-    """The trees that a job grows, of a tuning job in all cells together; None for a scoring job, which grows none."""
+    """Return the number of trees that a job grows, in all cells of a tuning job; None for a scoring job."""
     if isinstance(spec, ScoreSpec):
         return None
     if isinstance(spec, TuneSpec):
@@ -75,7 +75,7 @@ def spec_from_toml(path: Path) -> AnySpec:
 
 
 def spec_with(table: dict[str, object], changes: Mapping[str, object]) -> AnySpec:
-    """Read the spec of a job from a table in which the values of dotted keys are replaced.
+    """Read the spec of a job from a table, with replaced values at dotted keys.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def spec_with(table: dict[str, object], changes: Mapping[str, object]) -> AnySpe
 
 
 def addresses_of(spec: AnySpec) -> dict[str, str]:
-    """The paths and URLs that a spec names, by position in the spec.
+    """Return the paths and URLs that a spec names, by position in the spec.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def addresses_of(spec: AnySpec) -> dict[str, str]:
 
 
 def functions_of(spec: AnySpec) -> dict[str, str]:
-    """The functions that a spec names, by position in the spec."""
+    """Return the functions that a spec names, by position in the spec."""
     if isinstance(spec, ScoreSpec):
         function = spec.input["similarity"]
         return {"input.similarity": function} if function else {}

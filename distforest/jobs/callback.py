@@ -1,4 +1,4 @@
-"""A similarity function by its name in a job's spec, small enough to travel with every task."""
+"""A similarity function by its name in a job's spec, small enough to be sent with every task."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Callback:
-    """The arguments of `Lazy`, with the function by name; ``sha256`` is the digest of its signature at staging."""
+    """The arguments of `Lazy`, with the name of the function; ``sha256`` is the digest of its signature at staging."""
 
     function: str
     sha256: str
@@ -37,13 +37,13 @@ class Callback:
 
     @classmethod
     def from_function(cls, function: str, options: Mapping[str, Any]) -> Callback:
-        """The callback of a spec; raises InputError if it cannot be imported or its options contradict each other."""
+        """Return the callback of a spec; raise InputError if it cannot be imported or its options conflict."""
         lazy = Lazy(resolve(function), **options)
         return cls(function, str(lazy.signature["sha256"]), **options)
 
     @classmethod
     def from_relation(cls, similarity: Relation, output: str) -> Callback:
-        """The callback of a lazy similarity, with a ledger beside the output if it needs one and none is named.
+        """Return the callback of a lazy similarity, with a ledger beside the output if it needs one and names none.
 
         Raises
         ------
@@ -52,16 +52,16 @@ class Callback:
         """
         of_others = ("objects", "weight")
         options: dict[str, Value] = {name: value for name, value in similarity.options.items() if name not in of_others}
-        options["kind"] = options.pop("measure", "distance")  # a ground truth is one of distances
+        options["kind"] = options.pop("measure", "distance")  # a ground truth contains distances
         if options.get("share", "all") == "all" and options["ledger"] is None:
             if not Folder(output).is_local:
-                fault = f"the ledger must be a local file, and {output} is no place for one"
+                fault = f"the ledger must be a local file, and there can be none beside {output}"
                 raise InputError(f"{fault}; name it as 'ledger'")
             options["ledger"] = f"{output}.ledger"
         return cls.from_function(similarity.address, options)
 
     def lazy(self) -> Lazy:
-        """The similarity, with its function imported in this process.
+        """Return the similarity, with its function imported in this process.
 
         Raises
         ------
@@ -73,24 +73,24 @@ class Callback:
         found = str(lazy.signature["sha256"])
         if found != self.sha256:
             raise InputError(
-                f"{self.function}: another version of the function is installed here, or it holds another state: "
+                f"{self.function}: another version of the function is installed here, or it has another state: "
                 f"sha256 {self.sha256!r} was expected, found {found!r}; install one version everywhere and start again"
             )
         return lazy
 
     def code(self, lazy: Lazy) -> Code:
-        """The function in the form in which it is sent to another process: by its name."""
+        """Return the function in the form in which it is sent to another process: by name."""
         return Code.named(lazy, self.function)
 
     @property
     def decides(self) -> dict[str, object]:
-        """The part that decides the values, and which of them a forest sees."""
+        """The part of the callback that determines the values, and which of them a forest reads."""
         return {name: getattr(self, name) for name in ("function", "sha256", "kind", "symmetric", "budget")}
 
 
 @dataclass(frozen=True)
 class ListedCallback:
-    """A function among several similarities: its place in their list, and the objects that it is called with."""
+    """A function among several similarities: its position in their list, and the objects that it is called with."""
 
     place: int
     callback: Callback
@@ -98,15 +98,15 @@ class ListedCallback:
 
     @property
     def decides(self) -> list[object]:
-        """The part that decides the values, and which of them a forest sees."""
+        """The part of the callback that determines the values, and which of them a forest reads."""
         return [self.place, self.callback.decides, self.objects.sha256]
 
 
 @dataclass(frozen=True)
 class TruthCallback:
-    """A function whose distances are the ground truth: the objects that it is called with, and what asking has cost.
+    """A function whose distances are the ground truth: the objects that it is called with, and the cost of its calls.
 
-    ``origin`` is the entry of a forest's provenance, once the function was asked; until then it is None.
+    ``origin`` is its entry in a forest's provenance once the function was called, and None before.
     """
 
     callback: Callback
@@ -115,7 +115,7 @@ class TruthCallback:
 
     @property
     def decides(self) -> list[object]:
-        """The part that decides which distances are known."""
+        """The part of the callback that determines which distances are known."""
         return [self.callback.decides, self.objects.sha256]
 
     @property

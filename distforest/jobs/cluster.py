@@ -1,7 +1,7 @@
-"""Where tasks run, with retries and progress: on any cluster, or in threads of this process.
+"""Execution of tasks, with retries and progress, on any cluster or in threads of this process.
 
-A task is small and repeatable. Its result is committed once, under a name of its own. So if an answer is lost it is
-looked up, and a task that runs twice does no harm.
+A task is small and repeatable. Its result is committed once, under its own name. So a lost answer is looked up, and a
+task that runs twice does no harm.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RETRY_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run of tasks is; ``before`` is the part of ``done`` that an earlier run did."""
+    """The progress of a run of tasks; ``before`` is the part of ``done`` that an earlier run did."""
 
     name: str
     done: int
@@ -39,12 +39,12 @@ class Progress:
 
     @property
     def rate(self) -> float:
-        """What is done in a second."""
+        """The amount that is done per second."""
         return (self.done - self.before) / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def remaining(self) -> float:
-        """Seconds that remain at the rate so far."""
+        """Remaining seconds at the present rate."""
         return (self.total - self.done) / self.rate if self.rate > 0 else float("inf")
 
 
@@ -60,19 +60,19 @@ class Work:
     name
         Name of the run.
     retries
-        How often a task that failed is tried again.
+        Number of times a failed task is tried again.
     weight
-        How much a task counts in the progress.
+        Weight of a task in the progress.
     watch
-        Called with the progress.
+        Function that is called with the progress.
     on_answer
-        Called with each answer when it arrives.
+        Function that is called with each answer when it arrives.
     before
-        What an earlier run has done, as a sum of weights.
+        Sum of the weights of the tasks that an earlier run has done.
     keep_going
         Whether a task that is repeatedly lost with its workers is answered by a `Lost`, so that the others continue.
     first
-        Whether the tasks are few and short, and the rest of their job waits for them: they run before others.
+        Whether the tasks run before others, because they are few and short and their job waits for them.
     """
 
     name: str
@@ -87,48 +87,48 @@ class Work:
 
 @dataclass(frozen=True)
 class Lost:
-    """The answer of a task whose workers died as often as they may, with the reason in words."""
+    """The answer of a task whose workers died more often than allowed; ``why`` is the reason."""
 
     why: str
 
 
 Handle = Any
-"""The answer of a linked task: the answer itself, or what stands for it while it lies on a worker."""
+"""The answer of a linked task, or a placeholder of the answer while it is on a worker."""
 
 Course = Generator[Handle, Any, R]
-"""A course of linked tasks: it yields the handles whose answers it must see, is sent each answer, and returns."""
+"""A generator over linked tasks, which yields the handles whose answers it needs, is sent each answer, and returns."""
 
 
 class TaskLinks(Protocol):
-    """Tasks that are given the answers of other tasks, which lie where they were computed."""
+    """Tasks that take the answers of other tasks, which stay where they were computed."""
 
     def call(self, function: Callable[..., object], *arguments: object, near: int | None = None) -> Handle:
-        """Run a pure function; handles among its arguments, also in lists, become their answers.
+        """Run a pure function; handles among its arguments, in lists too, are replaced by their answers.
 
         Parameters
         ----------
         near
-            Calls of one number are preferably run by one process, and those of the next number by the next one.
+            Calls with the same number preferably run in the same process, the next number's in the next.
         """
 
     def follow(self, courses: Iterable[Course[R]], at_once: int) -> Iterator[R]:
-        """Yield what the courses return, as they end; so many of them are followed at once.
+        """Yield what the courses return, as they end; ``at_once`` of them run at the same time.
 
         Raises
         ------
         DistforestError
             A task raised it on purpose.
         JobError
-            A task failed more often than it may, or was lost with its workers again and again.
+            A task failed more often than allowed, or was repeatedly lost with its workers.
         """
 
 
 class Cluster(Protocol):
-    """A place where tasks run."""
+    """A cluster of processes in which tasks run."""
 
     @property
     def slots(self) -> int:
-        """Tasks that run at once."""
+        """Number of tasks that run at once."""
 
     @property
     def n_workers(self) -> int:
@@ -136,31 +136,31 @@ class Cluster(Protocol):
 
     @property
     def threads(self) -> int:
-        """Threads of one process."""
+        """Number of threads of a process."""
 
     @property
     def memory_limit(self) -> int | None:
-        """Bytes that the smallest process may use; None if no limit is known."""
+        """Memory limit of the smallest process in bytes; None if no limit is known."""
 
     def each(self, function: Callable[[T], R], tasks: Sequence[T], work: Work) -> list[R]:
-        """The answers of ``function`` to ``tasks``, in their order.
+        """Return the answers of ``function`` to ``tasks``, in their order.
 
         Raises
         ------
         DistforestError
             A task raised it on purpose; the task is not tried again.
         JobError
-            A task failed more often than it may.
+            A task failed more often than allowed.
         """
 
     def of_job(self, claim: Claim, method: str) -> Self:
-        """The same place for the tasks of one job; a process that does not see its claim refuses them: JobError."""
+        """Return the cluster for the tasks of one job; a process that does not see its claim raises JobError."""
 
     def everywhere(self, function: Callable[[str], object], argument: str) -> None:
-        """Call a function in this process and in those that have run tasks, and ignore those that do not answer."""
+        """Call a function in this process and in those that have run tasks, and ignore processes that do not answer."""
 
     def linked(self, work: Work) -> AbstractContextManager[TaskLinks]:
-        """Links, for a block; an answer that is lost with its worker is computed again from those that led to it."""
+        """Return a context of linked tasks; an answer that is lost with its worker is computed again."""
 
 
 @runtime_checkable
@@ -169,7 +169,7 @@ class Stream(Protocol):
 
     @property
     def slots(self) -> int:
-        """Tasks at once."""
+        """Number of tasks that run at once."""
 
     def stream(self, function: Callable[[T], R], tasks: Iterable[T], work: Work) -> Iterator[tuple[int, R]]:
         """Yield the answers as they arrive, each with the number of its task; errors as for `Cluster.each`."""
@@ -184,7 +184,7 @@ class Threads:
 
     @property
     def slots(self) -> int:
-        """Tasks at once."""
+        """Number of tasks that run at once."""
         return self.threads
 
     @property
@@ -193,7 +193,7 @@ class Threads:
         return 1
 
     def each(self, function: Callable[[T], R], tasks: Sequence[T], work: Work) -> list[R]:
-        """The answers of ``function`` to ``tasks``, in their order; see `Cluster.each`."""
+        """Return the answers of ``function`` to ``tasks``, in their order; see `Cluster.each`."""
         answers: dict[int, R] = {}
         clock = Clock(work, tasks)
         with ThreadPoolExecutor(self.threads) as pool:
@@ -213,7 +213,7 @@ class Threads:
         return [answers[number] for number in range(len(tasks))]
 
     def of_job(self, claim: Claim, method: str) -> Self:  # noqa: ARG002
-        """The threads of this process; see `Cluster.of_job`."""
+        """Return this object; see `Cluster.of_job`."""
         return self
 
     def everywhere(self, function: Callable[[str], object], argument: str) -> None:
@@ -221,7 +221,7 @@ class Threads:
         function(argument)
 
     def linked(self, work: Work) -> AbstractContextManager[TaskLinks]:
-        """Links in this thread; see `Cluster.linked`."""
+        """Return linked tasks in this thread; see `Cluster.linked`."""
         return nullcontext(_LinksHere(work))
 
 
@@ -232,11 +232,11 @@ class _LinksHere:
     work: Work
 
     def call(self, function: Callable[..., object], *arguments: object, near: int | None = None) -> Handle:  # noqa: ARG002
-        """The answer."""
+        """Call the function and return its answer."""
         return _with_retries(lambda _: function(*arguments), function.__name__, self.work)
 
     def follow(self, courses: Iterable[Course[R]], at_once: int) -> Iterator[R]:  # noqa: ARG002
-        """What the courses return, in their order."""
+        """Yield what the courses return, in their order."""
         for course in courses:
             answer = None
             try:
@@ -247,7 +247,7 @@ class _LinksHere:
 
 
 def _with_retries(function: Callable[[T], R], task: T, work: Work) -> R:
-    """Call ``function``, again after an error of the operating system; other errors are final."""
+    """Call ``function``, and again after an error of the operating system; other errors are final."""
     for attempt in range(work.retries + 1):
         try:
             return function(task)
@@ -259,7 +259,7 @@ def _with_retries(function: Callable[[T], R], task: T, work: Work) -> R:
 
 
 def failure_message(work: Work, task: object, error: BaseException) -> str:
-    """What is said of a task that has failed as often as it may.
+    """Return the message about a task that has failed as often as allowed.
 
     Examples
     --------
@@ -271,7 +271,7 @@ def failure_message(work: Work, task: object, error: BaseException) -> str:
 
 
 def error_in_words(error: BaseException) -> str:
-    """An error, with the file that `repr` leaves out, and with what was noted of it: the worker that has met it.
+    """Return a text of an error, with the file that `repr` leaves out, and with its notes, such as the worker.
 
     Examples
     --------
@@ -283,7 +283,7 @@ def error_in_words(error: BaseException) -> str:
 
 
 class Clock:
-    """Counts what is done, and reports it to the watcher."""
+    """A counter of finished tasks, which reports to the watcher."""
 
     def __init__(self, work: Work, tasks: Sequence[object]) -> None:
         self.work, self.done = work, work.before

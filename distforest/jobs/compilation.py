@@ -1,8 +1,8 @@
-"""What the methods of some jobs call, compiled on a cluster before they start; compiled kernels are kept on disk.
+"""Compilation of the kernels of some jobs on a cluster before the jobs start; compiled kernels are kept on disk.
 
 A process compiles one kernel at a time, so workers share the kernels of a method only if they grow different parts of a
-tree. The search for cuts among distances takes almost half of all, so it is a part of its own. What is compiled is read
-from disk by the others, so a part that needs another one's kernels comes late in its worker.
+tree. The search for cuts among distances takes almost half of the time, so it is a part by itself. Workers read kernels
+that others have compiled from disk, so a part that needs kernels of another part comes late in its worker.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a method that is to be compiled, and the inputs of a job with that method."""
+    """A part of a method to compile, and the inputs of a job with that method."""
 
     run: Callable[[Bound], None]
     inputs: Inputs
@@ -47,14 +47,14 @@ class CompileTask:
 
 
 def search_root(problem: Bound) -> None:
-    """Search the root of a tree for a cut, among candidates whose values are all 0; there is none."""
+    """Search the root of a tree for a cut among candidates whose values are all 0, so that none is found."""
     if isinstance(problem, Problem):
         root = Frontier.roots(np.ones((1, problem.n_rows), np.int32))
         problem.growth.criterion.at(root).cut(root, np.zeros((problem.width, problem.n_rows)), 1)
 
 
 def grow_stump(problem: Bound) -> None:
-    """Grow a tree without a cut: all but drawing, reading and cutting, above all how rows walk, and the leaf table."""
+    """Grow a tree without a cut: everything except drawing, reading and cutting, such as walks and the leaf table."""
     if isinstance(problem, Problem):
         replace(problem, growth=replace(problem.growth, limits=Limits(max_depth=0))).grow(np.arange(1))
 
@@ -65,7 +65,7 @@ def grow_tree(problem: Bound) -> None:
 
 
 def compile_parts(task: CompileTask) -> None:
-    """Compile the parts of a task, or load their kernels from the cache; nothing that grows is kept."""
+    """Compile the parts of a task, or load their kernels from the cache, and discard what grows."""
     for part in task.parts:
         part.run(part.inputs.problem())
 
@@ -73,8 +73,9 @@ def compile_parts(task: CompileTask) -> None:
 def compile_kernels(first: Inputs, *others: Inputs, cluster: Cluster, watch: Watch | None = None) -> None:
     """Compile the kernels of jobs on a cluster, or load them, so that the time of training does not include it.
 
-    The job whose search compiles longest should be the first. While a worker compiles that search, another one compiles
-    what both jobs share, and the other methods. No worker waits for another one, and hardly a kernel is compiled twice.
+    The job whose search compiles longest should be the first. While a worker compiles that search, another worker
+    compiles what both jobs share, and the other methods. No worker waits for another, and few kernels are compiled
+    twice.
     """
     tasks = [
         CompileTask((Part(search_root, first), Part(grow_tree, first))),

@@ -1,4 +1,4 @@
-"""What is private to Dask and used all the same, as there is no other way; a test fails when Dask changes it."""
+"""Uses of private parts of Dask, for which there is no public way; a test fails when Dask changes them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from distributed import Scheduler
 
 TTL_CHECKS, MISSED_BEATS = 10, 10
-"""How often silent workers are looked for within ``worker-ttl``; Dask does once, so that it may take two. And how many
-heartbeats they have missed at least, as in Dask: of many workers, each sends them more seldom."""
+"""Number of checks for silent workers within ``worker-ttl`` (Dask makes one, so that it may take twice as long), and
+least number of missed heartbeats, as in Dask: the more workers there are, the more rarely each sends them."""
 
 NANNY_PATIENCE = 4.0
-"""Seconds in which a nanny must have killed its silent worker, or it is taken for frozen, too; Dask waits for 30."""
+"""Seconds in which a nanny must have killed its silent worker, or it counts as frozen, too; Dask waits for 30."""
 
 
 def keep_forkserver_preload() -> None:
@@ -27,18 +27,16 @@ def keep_forkserver_preload() -> None:
 
 
 def give_up_silent_workers(scheduler: Scheduler, seconds: float) -> None:
-    """Let a scheduler that is about to start give up workers that it has not heard for so many seconds.
+    """Let a scheduler that is about to start give up workers that are silent for ``seconds``.
 
-    As Dask does it, a nanny kills and replaces its silent worker. What ran there runs elsewhere.
+    As in Dask, a nanny kills and replaces its silent worker, and its tasks run elsewhere.
     """
 
     async def give_up() -> None:
         longest, now = max(seconds, MISSED_BEATS * heartbeat_interval(len(scheduler.workers))), time.time()
         silent = [worker.address for worker in scheduler.workers.values() if now - worker.last_seen > longest]
         if silent:
-            logging.getLogger("distforest").warning(
-                "not heard for %.0f s, and given up: %s", longest, ", ".join(silent)
-            )
+            logging.getLogger("distforest").warning("no heartbeat for %.0f s, given up: %s", longest, ", ".join(silent))
             how = {"timeout": NANNY_PATIENCE, "wait_for_workers": False, "on_error": "return"}
             await scheduler.restart_workers(silent, stimulus_id=f"silent-{now}", **how)
 

@@ -1,6 +1,6 @@
-"""Distances of a function that costs, asked for some pairs of rows: SMERF then grows as from incomplete ones.
+"""Distances from an expensive function, evaluated for some pairs of rows, so that SMERF grows as from incomplete ones.
 
-objects -> pairs anywhere -> a first forest -> pairs that it finds near -> matrix with NaN for what was not asked
+objects -> random pairs -> a first forest -> pairs that it finds near -> matrix with NaN for pairs without a value
 """
 
 from __future__ import annotations
@@ -48,26 +48,26 @@ if TYPE_CHECKING:
     from distforest.stores.folder import Folder
 
 MOST_REQUESTED = 1 << 20
-"""Most pairs that are asked for in one request."""
+"""Largest number of pairs in one request."""
 
 SELF_ASKED = 8
-"""Rows whose distance to themselves is asked; if it is not 0 for one of them, for all rows."""
+"""Rows whose distance to themselves is evaluated; if it is not 0 for one of them, it is evaluated for all rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class EvaluatedDistances:
-    """What a function has answered.
+    """The answers of a function.
 
     Attributes
     ----------
     distances
-        The distances, NaN where nobody asked or the function knew none, shape (n_rows, n_rows).
+        The distances, NaN where none was evaluated or the function returned none, shape (n_rows, n_rows).
     n_evaluations
-        Number of pairs that were paid for.
+        Number of pairs that were evaluated at a cost.
     origin
         The identity of the function and the objects, for the forest's provenance.
     present
-        Which rows were asked about, shape (n_rows,).
+        Which rows take part, shape (n_rows,).
     """
 
     distances: Floats
@@ -76,7 +76,7 @@ class EvaluatedDistances:
     present: NDArray[np.bool_]
 
     def truth(self) -> Truth:
-        """The distances as a ground truth; warns of what is odd about the rows that are present."""
+        """Return the distances as a ground truth, after warning of doubtful values among the rows that are present."""
         if self.present.all():
             return Truth.from_given(Distances(self.distances))
         Truth.from_given(Distances(self.distances)[np.flatnonzero(self.present)])  # which warns
@@ -85,7 +85,7 @@ class EvaluatedDistances:
 
 @dataclass(frozen=True, eq=False)
 class Learner:
-    """What grows the first forest, by `grow`: the method with its parameters and seed, and a truth's data."""
+    """The learner of the first forest: the method with its parameters and seed, and the data of a truth."""
 
     method: Method
     params: Params
@@ -94,7 +94,7 @@ class Learner:
     grow: Callable[[Bound], Forest]
 
     def leaves(self, distances: Floats, n_known: int) -> Int32s:
-        """The leaves of the rows in the first forest, grown from the distances that are known, shape (n_trees, n)."""
+        """Return the leaves of the rows in the first forest, from the known distances, shape (n_trees, n)."""
         truth = Truth.from_given(distances, TruthKind.DISTANCES)
         least = max(int(self.params["min_samples_leaf"]), least_leaf(len(distances), n_known))
         weights = self.params["feature_weights"]
@@ -107,35 +107,35 @@ class Learner:
         seed = first_forest_seed(self.seed)
         bound = problem(self.method, self.data_of(truth), {**self.params, **changed}, seed)
         leaves = self.grow(bound).leaves
-        assert leaves is not None  # noqa: S101  (a forest over rows has leaves of them)
+        assert leaves is not None  # noqa: S101  (a forest over rows keeps their leaves)
         return leaves
 
 
 def ask_distances(
     supplied: BoundSimilarity, learner: Learner, present: NDArray[np.bool_], watch: Watch | None = None
 ) -> EvaluatedDistances:
-    """Ask for as many distances as the budget allows, half of them anywhere, half where a first forest finds rows near.
+    """Evaluate as many distances as the budget allows, half of random pairs, half where a first forest finds rows near.
 
-    Which pairs are asked follows from the seed, the budget, the features and the answers: a ledger that knows some of
-    them makes them free, and changes nothing else.
+    The evaluated pairs follow from the seed, the budget, the features and the answers. Pairs that a ledger contains are
+    free, which changes nothing else.
 
     Parameters
     ----------
     supplied
         The function, and the object of each row.
     learner
-        What grows the first forest.
+        The learner of the first forest.
     present
-        Which rows may be asked about, shape (n_rows,).
+        Which rows take part, shape (n_rows,).
     watch
-        Called with the number of pairs that were asked.
+        Function that is called with the number of evaluated pairs.
 
     Raises
     ------
     InputError
-        The function returns similarities or is not symmetric, or the ledger is in use or holds other values.
+        The function returns similarities or is not symmetric, or the ledger is in use or contains other values.
     JobError
-        The function failed for a pair as often as it may; the ledger keeps what it returned before.
+        The function failed for a pair as often as allowed; the ledger keeps the values before.
     """
     lazy, n, seed = supplied.lazy, len(supplied.training), learner.seed
     _check(supplied)
@@ -164,10 +164,10 @@ def ask_distances(
 def with_evaluated_distances(
     inputs: Inputs, folder: Folder, cluster: Cluster, grow: Callable[[Bound], Forest], watch: Watch | None = None
 ) -> Inputs:
-    """The inputs with the distances that a function has answered as their truth, if the job names such a function.
+    """Return the inputs with the distances of a function as their truth, if the job names such a function.
 
-    They are staged in the job's folder. What is asked, and so the truth, follows from the inputs; a ledger makes it
-    free to ask again when an interrupted job is resumed. ``grow`` grows a forest in this process.
+    The distances are staged in the job's folder. The evaluated pairs, and so the truth, follow from the inputs. When an
+    interrupted job is resumed, a ledger makes the repeated evaluations free. ``grow`` grows a forest in this process.
     """
     if inputs.asked is None or inputs.asked.origin is not None:
         return inputs
@@ -198,10 +198,10 @@ def with_evaluated_distances(
 
 
 def _check(supplied: BoundSimilarity) -> None:
-    """Refuse functions that are no distances of pairs, and budgets that pay for nothing; raises InputError."""
+    """Refuse functions that do not return distances of pairs, and budgets that are too small; raise InputError."""
     lazy, n = supplied.lazy, len(supplied.training)
     if lazy.kind != "distance":
-        cure = "return distances, and say so: Lazy(function, kind='distance')"
+        cure = "return distances, and declare it: Lazy(function, kind='distance')"
         raise InputError(f"SMERF learns distances, found a function of similarities (kind={lazy.kind!r}); {cure}")
     if not lazy.symmetric:
         cure = "let the function return the mean of both directions"
@@ -212,7 +212,7 @@ def _check(supplied: BoundSimilarity) -> None:
 
 
 class _Asking:
-    """The distances so far, and how much of the budget is left."""
+    """The distances so far, and the remaining budget."""
 
     def __init__(self, source: LazySource, n_rows: int, watch: Watch | None, budget: int) -> None:
         self.source, self.watch, self.left = source, watch, budget
@@ -220,7 +220,7 @@ class _Asking:
         self.start, self.total = time.perf_counter(), min(budget, math.comb(n_rows, 2))
 
     def ask_selves(self, rows: Ints, seed: int) -> None:
-        """Ask some rows' distances to themselves, and if one is not 0 those of all; otherwise they are 0."""
+        """Evaluate the distances of some rows to themselves, and of all rows if one is not 0; otherwise they are 0."""
         n, some = len(self.distances), rows_for_selves(rows, SELF_ASKED, seed)
         self.ask(some * (n + 1))
         if np.nan_to_num(self.distances[some, some]).any():
@@ -231,7 +231,7 @@ class _Asking:
             np.fill_diagonal(self.distances, 0.0)
 
     def ask(self, codes: Ints) -> None:
-        """Ask for the pairs with these codes."""
+        """Evaluate the pairs with these codes."""
         for first in range(0, len(codes), MOST_REQUESTED):
             left, right = np.divmod(codes[first : first + MOST_REQUESTED], len(self.distances))
             values = self.source.entries(left.astype(np.int32), right.astype(np.int32))

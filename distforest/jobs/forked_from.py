@@ -1,7 +1,7 @@
-"""What has happened in the process from which `distforest.jobs.worker_start` forks workers: imports, and a call.
+"""The imports, and one call, of the process from which `distforest.jobs.worker_start` forks workers.
 
-Whatever a task is, a worker then imports nothing more of this package, of Dask, or of Numba, which imports a hundred
-modules when a kernel is called for the first time.
+A worker then imports nothing more of this package, of Dask, or of Numba, which imports a hundred modules at the first
+call of a kernel.
 """
 
 import distributed.http.scheduler.prometheus

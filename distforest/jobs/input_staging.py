@@ -1,4 +1,4 @@
-"""The inputs of a job: what a spec wants is staged, and bound to how the method reads it.
+"""Staging of the inputs that a spec names, for the method to read.
 
 spec -> wanted inputs -> staged arrays -> kind of rows, integer weights -> `distforest.jobs.inputs.Inputs`
 """
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from distforest.sources.row_kinds import RowKind
 
 PACKED_SHARE = 4
-"""A node is gathered by one process when it has at most this share of the rows of a part, so that packs are alike."""
+"""One process gathers a node that has at most this share of the rows of a part, so that packs are of similar size."""
 
 
 def stage_inputs(spec: Spec, folder: str, n_parts: int | None = None) -> Inputs:
@@ -56,13 +56,13 @@ def stage_inputs(spec: Spec, folder: str, n_parts: int | None = None) -> Inputs:
     folder
         Address of the job's folder, where codes and targets are written for workers on other hosts.
     n_parts
-        Parts in which the features lie; they are then read once, and stay where they are. None: they are staged.
+        Number of parts of the features, which are then read once and stay where they are; None: they are staged.
 
     Raises
     ------
     InputError
-        Parameters contradict each other, or an array is missing, of the wrong shape, or holds values that are refused;
-        or such trees do not grow in parts.
+        Parameters contradict each other; an array is missing, has the wrong shape, or contains values that are refused;
+        or trees of this kind cannot grow in parts.
     """
     check_together(spec.params)
     place, (kind, address) = StagingPlace(folder, spec.run.scratch_folder, n_parts), truth_of(spec)
@@ -72,7 +72,7 @@ def stage_inputs(spec: Spec, folder: str, n_parts: int | None = None) -> Inputs:
     similarity, taught = spec.input.relations.get("similarity"), spec.input.relations.get("distances")
     schema = arrays.matrix.schema and arrays.matrix.schema.kept()
 
-    def objects_of(where: str) -> Staged:  # that a function of the spec is given
+    def objects_of(where: str) -> Staged:  # for a function of the spec
         return arrays.objects.get(f"input.{where}.objects") or place.row_numbers(arrays.truth.n_rows)
 
     listed, asked = [], None
@@ -116,7 +116,7 @@ def stage_inputs(spec: Spec, folder: str, n_parts: int | None = None) -> Inputs:
 
 
 def _with_parts(inputs: Inputs, found: SurveyedRows, place: StagingPlace) -> Inputs:
-    """Stage what all parts share: the edges of bins, and the truth as cuts are scored by it."""
+    """Stage what all parts share: the edges of bins, and the truth by which cuts are scored."""
     integers = None if inputs.sample_weight is None else inputs.sample_weight.open(place.scratch)
     of_sample = None if integers is None else integers[found.rows]
     n_categories = np.zeros(inputs.matrix.shape[1], np.int64)
@@ -139,7 +139,7 @@ def _with_parts(inputs: Inputs, found: SurveyedRows, place: StagingPlace) -> Inp
 
 
 def from_data(data: Data, method: str, params: Params, seed: int, folder: str) -> Inputs:
-    """Make inputs of arrays in memory; they are first written into the job's folder, where any worker can read them."""
+    """Make inputs from arrays in memory, which are written into the job's folder, where any worker can read them."""
     place = StagingPlace(folder)
     matrix: Staged | StagedSparse
     if isinstance(data.matrix, (SparseSource, SparseFeatures)):
@@ -175,7 +175,7 @@ def _with_weights(
 
 
 def _check_values(rows: RowKind, arrays: StagedArrays, place: StagingPlace) -> None:
-    """Refuse feature weights of no use and targets without squares; run the checks, not on a function's objects."""
+    """Refuse useless feature weights and targets without finite squares; run checks, but not on objects."""
     if arrays.feature_weights:
         ColumnWeights.from_weights(arrays.feature_weights.open(place.scratch))
     truth, schema = arrays.truth, arrays.matrix.schema
@@ -195,7 +195,7 @@ def _check_values(rows: RowKind, arrays: StagedArrays, place: StagingPlace) -> N
 
 
 def _rows_of(spec: Spec, arrays: StagedArrays) -> RowKind:
-    """How the rows of the staged matrix are read."""
+    """Return how the rows of the staged matrix are read."""
     similarity, shape = spec.input.relations.get("similarity"), arrays.matrix.staged.shape
     if similarity is None or similarity.kind == "feature_subsets":
         schema, is_sparse = arrays.matrix.schema, isinstance(arrays.matrix.staged, StagedSparse)

@@ -1,4 +1,4 @@
-"""The inputs of a job, staged on this host, in a form that a worker on any host can open."""
+"""The staged inputs of a job, in a form that a worker on any host can open."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of a forest, staged: small enough to travel with every task.
+    """The staged inputs of a forest, small enough to be sent with every task.
 
     Attributes
     ----------
@@ -70,39 +70,39 @@ class Inputs:
     matrix, truth
         The two staged arrays.
     scratch
-        Folder for staged files, of which each host has its own.
+        Folder for staged files; each host has one.
     addresses
         The user's addresses of the two arrays, for the forest's provenance.
     callback
-        The function that computes similarities; ``matrix`` then holds the objects.
+        The function that computes similarities; ``matrix`` then contains the objects.
     feature_weights, dependence
         The user's weights, or the result of a screen.
     pairs
         The user's pairs of points.
     schema
-        The schema of the matrix's columns as the bytes of a JSON text, because there may be very many.
+        The schema of the matrix's columns as the bytes of a JSON text, because there may be very many columns.
     growth
         The version of the growth in the process that staged the inputs; 1 before versions were recorded.
     sample_weight, weight_unit, n_absent
-        The weight of each row as an integer, which integer counts as one row, and how many rows have the weight 0: see
-        `distforest.growth.sample_weights`.
+        The weight of each row as an integer, the integer that counts as one row, and the number of rows of weight 0:
+        see `distforest.growth.sample_weights`.
     pair_weight, pair_unit
-        The weight of each of ``pairs`` as an integer, and which integer counts as one pair.
+        The weight of each of ``pairs`` as an integer, and the integer that counts as one pair.
     rows_budget
-        Bytes of rows that a tree holds at once if it grows by passes, or of distances that a task does; None: in
-        memory. It does not change the forest.
+        Bytes of rows that a tree holds at once if it grows by passes, or of distances that a task holds; None: all are
+        in memory. It does not change the forest.
     chosen_cut
-        The cut that trials have chosen, if the parameters leave it to a choice; it follows from the rest.
+        The cut that trials have chosen, if the parameters leave the choice; it follows from the other inputs.
     listed
-        The functions among several similarities; ``matrix`` holds those that are given, side by side, or row numbers if
-        none is.
+        The functions among several similarities; ``matrix`` contains those that are given, side by side, or row numbers
+        if none is given.
     asked
-        The function whose distances are the ground truth. Until it is asked, ``truth`` has no columns; what it has
-        answered follows from the rest, as far as the two are distinguished.
+        The function whose distances are the ground truth. Until it is evaluated, ``truth`` has no columns; its answers
+        follow from the other inputs.
     parts
-        How the features lie in parts; None: each host stages all of them. It does not change the forest.
+        The parts of the features; None: each host stages all of them. They do not change the forest.
     job
-        Address of the folder of the job for which they were staged.
+        Address of the folder of the job for which the inputs were staged.
     hosts
         The workers by their hosts, as far as the cluster has reported them.
     decision, identities
@@ -159,16 +159,16 @@ class Inputs:
         return list({part.sha256: part for part in parts if part is not None}.values())
 
     def check_room(self) -> None:
-        """Refuse to open the inputs on a host whose scratch folder has no room for what is not there yet.
+        """Refuse to open the inputs on a host whose scratch folder has no room for the missing files.
 
-        A file that another process of the host is staging has its room, and this process will wait for it. Who is the
-        first of the host to grow by passes asks for the room of all its workers; after that, part of it is taken, and
-        each asks for its own.
+        A file that another process of the host is staging already has its room, and this process will wait for it. The
+        first process of the host that grows by passes requires the room of all its workers; after that, part of it is
+        taken, and each process requires only its own.
 
         Raises
         ------
         JobError
-            There is no room for it, and nothing was staged.
+            There is not enough room, and nothing was staged.
         """
         places = {self.scratch.staged(one.sha256): one.n_bytes for one in self.staged}
         there = [place for place in places if place.exists() or is_being_staged(place)]
@@ -201,14 +201,14 @@ class Inputs:
 
     @property
     def fingerprint(self) -> str:
-        """Equal for jobs that lead to the same forest, with the same names of its features."""
+        """A digest that is equal for jobs that lead to the same forest with the same names of features."""
         params = recorded_parameters(METHODS[self.method].parameters, self.params)
         decides = [GROWTH, self.method, params, self.seed, self.rows.to_dict(), self.truth_kind, self.classes]
         if self.callback:
             decides.append(self.callback.decides)
         if self.listed:
             decides.append({"listed": [listed.decides for listed in self.listed]})
-        if self.feature_weights and not self.dependence:  # the result of a screen follows from the rest
+        if self.feature_weights and not self.dependence:  # the result of a screen follows from the other inputs
             decides.append(self.feature_weights.sha256)
         if self.pairs:
             decides.append(self.pairs.sha256)
@@ -227,7 +227,7 @@ class Inputs:
         return hashlib.sha256(canonical([decides, self.matrix.sha256, truth])).hexdigest()
 
     def repeated(self, name: str) -> Staged:
-        """A staged array that the sealed forest repeats, by the name that `distforest.growth` has for it."""
+        """Return a staged array that the sealed forest repeats, by its name in `distforest.growth`."""
         if isinstance(self.matrix, StagedSparse) and name.startswith("point_"):
             points = self.matrix
             return {"point_starts": points.indptr, "point_columns": points.indices, "point_values": points.data}[name]
@@ -239,7 +239,7 @@ class Inputs:
 
     @property
     def budget_id(self) -> str:
-        """The name under which a ledger keeps what this job has paid; a larger budget continues a smaller one."""
+        """The name under which a ledger counts the evaluations of this job; a larger budget continues a smaller one."""
         without = replace(self.callback, budget=None) if self.callback else None
         listed = (replace(one, callback=replace(one.callback, budget=None)) for one in self.listed)
         return replace(self, callback=without, listed=tuple(listed)).fingerprint
@@ -252,17 +252,17 @@ class Inputs:
 
     @property
     def grows_together(self) -> bool:
-        """Whether all trees grow in one process, which asks functions for all workers."""
+        """Whether all trees grow in one process, which calls functions for all workers."""
         return any(callback.share == "all" for callback in self.callbacks.values())
 
     @property
     def evaluations(self) -> int:
-        """Number of pairs that were paid for before the trees of the forest grew."""
+        """Number of pairs that were evaluated before the trees of the forest grew."""
         tried = self.chosen_cut.evaluations if self.chosen_cut else 0
         return tried + (self.asked.evaluations if self.asked else 0)
 
     def sources(self) -> tuple[Source, ...]:
-        """The source of each similarity of the list, or the only one; functions are asked without a ledger."""
+        """Return the source of each similarity of the list, or the only one; functions are called without a ledger."""
         matrix = self.problem().data.matrix
         if isinstance(matrix, SideBySide):
             return matrix.sources
@@ -270,9 +270,9 @@ class Inputs:
         return (matrix,)
 
     def bound(self, matrix: OpenMatrix, files: list[Mapped]) -> Bound:
-        """The method bound to these inputs, with ``matrix`` for the trees to read.
+        """Return the method bound to these inputs, with ``matrix`` for the trees to read.
 
-        The files that are opened are added to ``files``, to be checked for changes after growth.
+        Opened files are added to ``files``, to be checked for changes after growth.
         """
         data = self.data(matrix, files)
         passes = None if self.rows_budget is None else Passes(self.scratch.path / "passes", self.rows_budget)
@@ -280,7 +280,7 @@ class Inputs:
         return problem(METHODS[self.method], data, params, self.seed, passes)
 
     def data(self, matrix: OpenMatrix, files: list[Mapped]) -> Data:
-        """The inputs opened on this host, with ``matrix`` for the trees to read; adds to ``files`` as `bound` does."""
+        """Return the inputs opened on this host, with ``matrix`` for the trees; add to ``files`` as `bound` does."""
         scratch = self.scratch
 
         def opened(one: Staged | None) -> np.ndarray | None:
@@ -312,7 +312,7 @@ class Inputs:
         )
 
     def features(self) -> dict[str, object]:
-        """The entry of a forest's provenance with the schema of its features; empty without names."""
+        """Return the provenance entry with the schema of the features; empty without names."""
         if self.schema is None:
             return {}
         return {"features": json.loads(self.schema.open(self.scratch).tobytes())}
@@ -337,7 +337,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Opened:
-    """A method bound to staged arrays, the files that hold them, and the folder of the job that has opened them."""
+    """A method bound to staged arrays, the files of these arrays, and the folder of the job that has opened them."""
 
     problem: Bound
     files: tuple[Mapped, ...]
@@ -361,23 +361,23 @@ class Opened:
 
 
 LAST_OPENED = LastOpened[object, Opened](2)
-"""The problems of the last jobs of this process; jobs of one forest share theirs, whatever their timeouts."""
+"""The problems of the last jobs of this process; jobs with the same forest share them, whatever their timeouts."""
 
 
 def forget_job(job: str) -> None:
-    """Let go of what this process has opened for a job that has ended, by its folder's address; "" for all jobs."""
+    """Release what this process has opened for an ended job, by its folder's address; "" for all jobs."""
     LAST_OPENED.forget(lambda opened: f"{opened.job}/".startswith(f"{job}/" if job else ""))
 
 
 def _asked(callback: Callback, objects: np.ndarray) -> LazySource:
-    """The similarities that a function computes, which a process of its own is asked for, without a ledger."""
+    """Return the similarities that a function computes in a separate process, without a ledger."""
     lazy = callback.lazy()
     supply = replace(ValueSupplier.here(lazy), ask=asking(lazy, callback.code(lazy)))
     return LazySource(lazy, Objects.from_columns(objects), supply)
 
 
 def _side_by_side(inputs: Inputs, given: np.ndarray, files: list[Mapped]) -> SideBySide:
-    """Several similarities of which functions compute some; ``given`` holds the others side by side."""
+    """Return several similarities, some from functions; ``given`` contains the others side by side."""
     assert isinstance(inputs.rows, Several)  # noqa: S101  (a list of similarities was staged)
     scratch, n = inputs.scratch, inputs.rows.n_objects
     asked = {one.place: _asked(one.callback, one.objects.open(scratch, files)) for one in inputs.listed}

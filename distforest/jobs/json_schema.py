@@ -1,7 +1,7 @@
 """The spec of a job as JSON Schema, for editors that complete and check TOML.
 
-It is written by the models that read a spec, `distforest.jobs.spec_models`. What no schema states is left to the
-parser: keys that contradict each other, and whole numbers with a decimal point, which JSON Schema takes for integers.
+The models that read a spec, `distforest.jobs.spec_models`, generate it. The parser checks what a schema cannot express:
+keys that contradict each other, and whole numbers with a decimal point, which JSON Schema accepts as integers.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def job_schema() -> JSONSchema:
-    """The schema of a job's spec, as TOML has it: draft 2020-12, without null.
+    """Return the schema of a job's spec, for TOML: draft 2020-12, without null.
 
     ``allOf`` validates a spec by its method or as a scoring job, so that faults are reported at their keys. ``anyOf``
-    validates nothing: editors that do not evaluate ``if`` find the keys of all methods there. A relation does the same
-    for its kinds.
+    validates nothing: it lists the keys of all methods for editors that do not evaluate ``if``. A relation does the
+    same for its kinds.
 
     Examples
     --------
@@ -59,13 +59,13 @@ def job_schema() -> JSONSchema:
 
 
 def _is(job: str, method: str | None = None) -> JSONSchema:
-    """A job of this kind, by this method; without the key it is a fit."""
+    """Return the condition for a job of this kind and method; a job without the key is a fit."""
     properties = {"job": {"const": job}, **({"method": {"const": method}} if method else {})}
     return {"properties": properties, "required": [name for name in properties if (name, job) != ("job", "fit")]}
 
 
 def for_toml(schema: Any) -> Any:
-    """Return a schema of pydantic without null and titles, whose faults are reported at the keys of their kind."""
+    """Return a schema of pydantic without null and titles, which reports faults at the keys of their kind."""
     if isinstance(schema, list):
         return [for_toml(one) for one in schema]
     if not isinstance(schema, dict):

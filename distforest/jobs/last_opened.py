@@ -1,4 +1,4 @@
-"""What a process has opened last: kept for its next tasks, so that the files that it maps stay in use."""
+"""A cache of what a process has opened last, for its next tasks, so that mapped files stay in use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class HoldsFiles(Protocol):
-    """What was opened, with the files that hold it."""
+    """An opened object with the files that contain it."""
 
     @property
     def files(self) -> tuple[Mapped, ...]:
@@ -24,17 +24,17 @@ Held = TypeVar("Held", bound=HoldsFiles)
 
 
 class LastOpened(Generic[OpenedBy, Held]):
-    """What was opened last by some keys; the oldest goes for a new one. Its methods may be called from any thread."""
+    """A cache of opened objects by key, without the oldest; its methods may be called from any thread."""
 
     def __init__(self, most: int) -> None:
         self._most, self._held, self._lock = most, dict[OpenedBy, Held](), Lock()
 
     def get_or_open(self, key: OpenedBy, open_new: Callable[[], Held]) -> Held:
-        """What was opened by a key before, unless somebody has written to its files since; else what is opened now."""
+        """Return the object of a key if it is opened and its files are unchanged; otherwise open it now."""
         with self._lock:
             found = self._held.pop(key, None)
         if found is not None and not all(file.is_untouched for file in found.files):
-            found = None  # which lets go of it before it is opened again
+            found = None  # releases it before it is opened again
         found = found or open_new()
         with self._lock:
             self._held[key] = found
@@ -43,6 +43,6 @@ class LastOpened(Generic[OpenedBy, Held]):
         return found
 
     def forget(self, which: Callable[[Held], bool] = lambda _: True) -> None:
-        """Forget what was opened, or ``which`` of it, so that its files can be removed."""
+        """Forget opened objects, or ``which`` of them, so that their files can be removed."""
         with self._lock:
             self._held = {key: held for key, held in self._held.items() if not which(held)}

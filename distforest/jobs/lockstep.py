@@ -1,6 +1,6 @@
 """Lockstep: all trees of a forest grow level by level in one process, while batches of pairs are evaluated anywhere.
 
-If a similarity is expensive, growth is cheap by comparison. One process then holds the ledger and the budget, without
+If a similarity is expensive, growth is cheap by comparison. One process then has the ledger and the budget, without
 locks between workers, and a level of all trees makes a few large batches.
 """
 
@@ -63,16 +63,16 @@ if TYPE_CHECKING:
 
 
 WAVE_ROWS = 1 << 25
-"""Most rows of all trees that grow together: about 2 GB."""
+"""Largest number of rows of all trees that grow together: about 2 GB."""
 
 
 FEW_TREES, ENOUGH_TREES = 10, 20
-"""A forest of fewer trees is reported if at least so many were asked for."""
+"""Number of trees below which a forest is reported, if at least the second number was requested."""
 
 
 @dataclass(frozen=True)
 class Costs:
-    """What a fit has paid: evaluated pairs, and nodes that stayed uncut because the budget was spent."""
+    """The costs of a fit: evaluated pairs, and nodes that stayed uncut because the budget was spent."""
 
     evaluations: int
     closed: int
@@ -80,7 +80,7 @@ class Costs:
 
 @dataclass(frozen=True, eq=False)
 class BoundSimilarity:
-    """A similarity, the training objects, and where calls run: on ``cluster``, or in this process.
+    """A similarity, the training objects, and the place of calls: ``cluster``, or this process.
 
     ``code`` is the form in which the function is sent to the cluster; None: pickled.
     """
@@ -92,7 +92,7 @@ class BoundSimilarity:
 
     @contextmanager
     def source(self, objects: Objects, job: str, budget: int | None, as_given: bool = False) -> Iterator[LazySource]:
-        """The source for some objects, with the ledger open; ``job`` pays for at most ``budget`` pairs.
+        """Yield the source for some objects, with the ledger open; ``job`` may evaluate at most ``budget`` pairs.
 
         ``as_given`` is as in `LazySource`.
         """
@@ -106,19 +106,19 @@ class BoundSimilarity:
 
 @dataclass(frozen=True, eq=False)
 class BoundMeasures:
-    """Similarities of the same objects, each bound to its form of them.
+    """Similarities of the same objects, each bound to its form of these objects.
 
     Attributes
     ----------
     measures
         The similarities.
     weights
-        How often a split reads each of several, in relation to the others.
+        Relative frequency with which a split reads each of several similarities.
 
     Raises
     ------
     InputError
-        They are not of equally many objects, or two of them name one ledger.
+        The similarities differ in their number of objects, or two of them name one ledger.
     """
 
     measures: tuple[BoundSimilarity, ...]
@@ -131,17 +131,17 @@ class BoundMeasures:
         ledgers = [os.path.realpath(ledger) for measure in self.measures if (ledger := measure.lazy.ledger) is not None]
         for ledger in ledgers:
             if ledgers.count(ledger) > 1:
-                raise InputError(f"two similarities name the ledger {ledger!r}; give each a file of its own")
+                raise InputError(f"two similarities name the ledger {ledger!r}; give each a separate file")
 
     @property
     def rows(self) -> Dense | Several:
-        """How rows of these similarities are read."""
+        """The kind of the rows of these similarities."""
         kinds = tuple(Dense(len(measure.training), measure.lazy.kind) for measure in self.measures)
         return kinds[0] if len(kinds) == 1 else Several(kinds, self.weights)
 
     @contextmanager
     def source(self, objects: Sequence[Objects], job: str, is_fit: bool) -> Iterator[LazySource | SideBySide]:
-        """The source for the objects of each measure, with all ledgers open; a fit pays within the budgets."""
+        """Yield the source for the objects of each measure, with all ledgers open; a fit stays within the budgets."""
         with ExitStack() as stack:
             sources = tuple(
                 stack.enter_context(measure.source(of_measure, job, measure.lazy.budget if is_fit else None))
@@ -170,27 +170,28 @@ def fit_lazily(
     truth
         Labels or targets of the training objects.
     watch
-        Called with the progress.
+        Function that is called with the progress.
     sample_weights
         The weight of each training object; None: equal weights.
 
     Returns
     -------
     Forest
-        Its ``provenance["similarity"]`` holds the identity of the function and the objects, and the costs; of several
-        the costs and a list ``measures``. ``provenance["versions"]`` holds the versions that grew it.
+        The trained forest. Its ``provenance["similarity"]`` contains the identity of the function and the objects, and
+        the costs; for several similarities, the costs and a list ``measures``. ``provenance["versions"]`` has the
+        versions that grew it.
 
     Raises
     ------
     InputError
-        The ledger is in use or holds other values, or an object has no content by which it can be identified.
+        The ledger is in use or contains other values, or an object has no content by which it can be identified.
     JobError
-        The function failed for a pair as often as it may; the ledger keeps what it returned before.
+        The function failed for a pair as often as allowed; the ledger keeps the values before.
 
     Warns
     -----
     DistforestWarning
-        The forest has learned nothing.
+        The forest has no split.
     """
     lazies = [measure.lazy for measure in supplied.measures]
     check_unbounded(params, tuple(lazy.budget for lazy in lazies))
@@ -235,7 +236,7 @@ def grow_together(inputs: Inputs, shards: Folder, cluster: Cluster, watch: Watch
             supplied = BoundSimilarity(asked.lazy, asked.objects.items, calls, callback.code(asked.lazy))
             sources[place] = stack.enter_context(supplied.source(asked.objects, inputs.budget_id, asked.lazy.budget))
         source = SideBySide(tuple(sources)) if inputs.listed else sources[0]
-        assert isinstance(source, (LazySource, SideBySide))  # noqa: S101  (the only one is that of a function)
+        assert isinstance(source, (LazySource, SideBySide))  # noqa: S101  (the only source is that of a function)
         bound = inputs.bound(source, files)
         with untouched(files):
             arrays, costs = grow_in_lockstep(bound, lazy_sources(source), watch)
@@ -246,7 +247,7 @@ def grow_together(inputs: Inputs, shards: Folder, cluster: Cluster, watch: Watch
 
 
 def evaluations_of(problem: Bound) -> int:
-    """How many pairs this thread has evaluated so far; 0 without a function."""
+    """Return how many pairs this thread has evaluated so far; 0 without a function."""
     return sum(source.n_evaluations_here for source in lazy_sources(problem.data.matrix))
 
 
@@ -255,25 +256,25 @@ def grow_in_lockstep(
 ) -> tuple[dict[str, np.ndarray], Costs]:
     """Grow all trees together; with a budget, as many at a time as it will probably pay for.
 
-    A tree that is not begun before the budget is spent is not part of the forest, because it would always vote for the
-    most frequent class; the first tree always is part of it. The root of such a tree counts as closed.
+    A tree that is not started before the budget is spent is not part of the forest, because it would always vote for
+    the most frequent class; the first tree always is part of it. The root of such a tree counts as closed.
 
     Parameters
     ----------
     problem
-        Bound to ``sources``.
+        Method and data, bound to ``sources``.
     sources
-        The source of each function, which holds its budget. Of several, trees grow until all budgets are spent; beside
-        given similarities, all trees grow.
+        The source of each function, which has its budget. With several functions, trees grow until all budgets are
+        spent; beside given similarities, all trees grow.
     watch
-        Called with the number of evaluated pairs; the total is the budget, or the number of all pairs.
+        Function that is called with the number of evaluated pairs; the total is the budget, or the number of all pairs.
 
     Returns
     -------
     arrays : dict
         The arrays of the trees, as `Problem.grow` returns them.
     costs : Costs
-        What was paid.
+        The costs of the fit.
     """
     assert isinstance(problem, Problem)  # noqa: S101  (the source of every caller is one of objects)
     closed, start, pairs = 0, time.perf_counter(), math.comb(problem.n_rows, 2)
@@ -312,16 +313,16 @@ def grow_in_lockstep(
 
 
 def warning_about_few_trees(problem: Bound, lazies: list[Lazy], n_grown: int) -> str:
-    """Say that the budget was spent on few of the trees that were asked for (DF012); else "".
+    """Return a warning that the budget was spent on few of the requested trees (DF012); else "".
 
     Parameters
     ----------
     problem
-        What the trees have grown from.
+        The method and the data of the trees.
     lazies
         The functions, with their budgets.
     n_grown
-        The number of trees that were begun before the budget was spent.
+        The number of trees that were started before the budget was spent.
     """
     if n_grown >= FEW_TREES or problem.n_trees < ENOUGH_TREES:
         return ""
@@ -333,7 +334,7 @@ def warning_about_few_trees(problem: Bound, lazies: list[Lazy], n_grown: int) ->
 
 
 def _likely_cost(problem: Problem, n_measures: int) -> float:
-    """Pairs that a first tree may need: 2 r q m log2 m, for m objects, r pairs at a node and q columns on each side.
+    """Estimate the pairs that a first tree needs: 2 r q m log2 m, for m objects, r pairs at a node, q columns a side.
 
     If pairs are kept, one column of each is known below the root: r m (1 + (2 q - 1) log2 m). Measures have equal parts
     of the pairs.
@@ -346,14 +347,14 @@ def _likely_cost(problem: Problem, n_measures: int) -> float:
 
 
 def nodes_of(forest: Forest, supplied: BoundMeasures, queries: Sequence[Items]) -> Int32s:
-    """The node in which each query ends in each tree, shape (n_trees, n); only pairs on its paths are evaluated.
+    """Return the node in which each query ends in each tree, shape (n_trees, n); only pairs on its paths are evaluated.
 
-    ``queries`` holds them in the form of each similarity.
+    ``queries`` contains them in the form of each similarity.
 
     Raises
     ------
     InputError
-        The forest has learned from other objects.
+        The forest was trained on other objects.
     """
     with source_of(forest, supplied, queries) as source:
         return apply(forest, source)
@@ -361,7 +362,7 @@ def nodes_of(forest: Forest, supplied: BoundMeasures, queries: Sequence[Items]) 
 
 @contextmanager
 def source_of(forest: Forest, supplied: BoundMeasures, queries: Sequence[Items]) -> Iterator[LazySource | SideBySide]:
-    """The similarities of queries to the training objects; raises InputError if the forest has learned from others."""
+    """Yield the similarities of queries to the training objects; raise InputError for objects of another training."""
     objects = [Objects.from_columns(own.training, items) for own, items in zip(supplied.measures, queries, strict=True)]
     check_origins(forest, supplied, objects)
     with supplied.source(objects, "scoring", is_fit=False) as source:
@@ -369,7 +370,7 @@ def source_of(forest: Forest, supplied: BoundMeasures, queries: Sequence[Items])
 
 
 def check_origins(forest: Forest, supplied: BoundMeasures, objects: Sequence[Objects]) -> None:
-    """Refuse similarities or objects that are not those of the forest's training; raises InputError."""
+    """Refuse similarities or objects that are not those of the forest's training; raise InputError."""
     rows, n = forest.meaning.rows, len(supplied.measures)
     n_trained = len(rows.measures) if isinstance(rows, Several) else 1
     if n != n_trained:
@@ -379,7 +380,7 @@ def check_origins(forest: Forest, supplied: BoundMeasures, objects: Sequence[Obj
 
 
 def origin_among(forest: Forest, place: int) -> object:
-    """The entry on one of a forest's similarities in its provenance; None if it has none."""
+    """Return the entry on one of a forest's similarities in its provenance; None if it has none."""
     origin = forest.provenance.get("similarity")
     if not isinstance(forest.meaning.rows, Several) or not isinstance(origin, dict):
         return origin
@@ -388,21 +389,21 @@ def origin_among(forest: Forest, place: int) -> object:
 
 
 def check_origin(forest: Forest, lazy: Lazy, objects: Objects, place: int = 0) -> None:
-    """Refuse a similarity or objects that are not those of the forest's training; raises InputError.
+    """Refuse a similarity or objects that are not those of the forest's training; raise InputError.
 
-    ``place`` is that of the similarity, if the forest has several.
+    ``place`` is the position of the similarity, if the forest has several.
     """
     rows, origin = forest.meaning.rows, origin_among(forest, place)
     own = rows.measures[place] if isinstance(rows, Several) else rows
     what, n_objects = own.measure if isinstance(own, Dense) else own.kind, own.n_columns
     if what != lazy.kind:
-        raise InputError(f"the forest reads {what}; Lazy(kind={lazy.kind!r}) does not give that")
+        raise InputError(f"the forest reads {what}; Lazy(kind={lazy.kind!r}) does not return that")
     if objects.n_columns != n_objects:
         raise InputError(f"the forest has learned from {counted(n_objects, 'object')}, found {objects.n_columns:,}")
     if not isinstance(origin, dict):
         return
     if origin.get("objects") != objects.sha256:
-        cure = "give those of its training as `training`, or as X of `load`"
+        cure = "give the training objects as `training`, or as X of `load`"
         raise InputError(f"the forest has learned from other objects, or in another order; {cure}")
     if origin.get("symmetric") != bool(lazy.symmetric):
         raise InputError(f"the forest was trained with symmetric={origin.get('symmetric')}, found {lazy.symmetric}")
@@ -425,7 +426,7 @@ def warn_of_change(forest: Forest, lazy: Lazy, place: int = 0) -> None:
 
 @dataclass(frozen=True, eq=False)
 class AskTask:
-    """Batches that one worker evaluates in a separate process, at most ``concurrency`` at once."""
+    """Batches that a worker evaluates in a separate process, at most ``concurrency`` at once."""
 
     code: Code
     batches: tuple[Batch, ...]
@@ -437,13 +438,13 @@ class AskTask:
 
 
 def ask_batches(task: AskTask) -> list[FunctionAnswer]:
-    """The answers to a task's batches, in their order."""
+    """Return the answers to a task's batches, in their order."""
     answers = dict(answers_apart(task.code, task.batches, task.policy, task.concurrency))
     return [answers[number] for number in range(len(task.batches))]
 
 
 def asked_on(cluster: Stream, lazy: Lazy, code: Code) -> Ask:
-    """Calls on the workers of a cluster, at most ``lazy.concurrency`` at once in each of its threads."""
+    """Return a function that calls ``lazy`` on workers, at most ``lazy.concurrency`` times at once in each thread."""
     policy, n = AskingPolicy(lazy.retries, lazy.timeout), lazy.concurrency
 
     def tasks(batches: Iterable[Batch]) -> Iterator[AskTask]:

@@ -1,7 +1,7 @@
-"""Merging: the arrays of the shards are joined, in tree order, into the arrays of one sealed forest.
+"""Merging: the arrays of the shards are joined, in tree order, into the arrays of a sealed forest.
 
-Each array of the forest is the concatenation of the shards' arrays. So a merge task writes some runs of whole chunks;
-tasks share nothing, and a task that runs twice writes the same chunks again.
+Each array of the forest is the concatenation of the shards' arrays. So a merge task writes some runs of whole chunks.
+Tasks share nothing, and a task that runs twice writes the same chunks again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from distforest.stores.folder import Folder
 class Span:
     """Rows first to last - 1 of one array of the forest.
 
-    ``pieces`` are (shard, first row there, first row in the span, rows); a span of a staged input has none.
+    ``pieces`` are (shard, first row there, first row in the span, rows); a span of a staged input has no pieces.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Column:
-    """One array of the forest: where its rows come from.
+    """An array of the forest, and the sources of its rows.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Column:
         return bytes_of(self.shape, np.dtype(self.dtype))
 
     def spans(self, n_bytes: int) -> Iterator[Span]:
-        """Runs of whole chunks of at most so many bytes, at least one chunk each."""
+        """Yield runs of whole chunks of at most ``n_bytes``, or of a single chunk."""
         shape, dtype = self.shape, np.dtype(self.dtype)
         rows = chunk_rows(shape, dtype)
         step = max(1, rows_of(n_bytes, shape, dtype) // rows) * rows
@@ -113,10 +113,10 @@ class Column:
 
 @dataclass(frozen=True)
 class MergeTask:
-    """Spans that a task writes into the arrays of a forest, which are there at the address ``target``.
+    """Spans that a task writes into the arrays of a forest, which exist at the address ``target``.
 
-    It opens them itself: an open array of Zarr can be sent only to a process with the same version of Zarr. ``claim``
-    is that of the job on its output.
+    The task opens the arrays itself: an open array of Zarr can be sent only to a process with the same version of Zarr.
+    ``claim`` is the job's claim on its output.
     """
 
     spans: tuple[Span, ...]
@@ -130,9 +130,9 @@ class MergeTask:
 
 
 def merge_rows(task: MergeTask) -> list[list[str]]:
-    """Collect a task's rows and write their chunks; each shard is opened, and each of its arrays read, once.
+    """Collect a task's rows and write their chunks; each shard is opened, and each of its arrays is read, only once.
 
-    Returns the digests of each span's chunks.
+    Return the digests of each span's chunks.
     """
     values, files = [np.empty(span.shape, span.dtype) for span in task.spans], list[Mapped]()
     wanted: dict[str, dict[str, list[tuple[np.ndarray, slice]]]] = {}
@@ -159,9 +159,9 @@ def merge_rows(task: MergeTask) -> list[list[str]]:
 
 
 def grouped(columns: Sequence[Column], slots: int) -> list[tuple[Span, ...]]:
-    """All spans of all columns, in a group for each task; the spans of a group come from about the same shards.
+    """Return all spans of all columns, in a group for each task; the spans of a group come from about the same shards.
 
-    The spans of a column stay in their order. All groups are of one size, give or take a span.
+    The spans of a column stay in order. All groups are of equal size, to within a span.
     """
     n_bytes = max(1, merge_bytes(sum(column.n_bytes for column in columns), slots))
     longest = min(n_bytes // len(columns), SEALED_CHUNK_BYTES)
@@ -176,16 +176,16 @@ def grouped(columns: Sequence[Column], slots: int) -> list[tuple[Span, ...]]:
 
 @dataclass(frozen=True)
 class Target:
-    """Where the merged forest goes.
+    """The destination of the merged forest.
 
     Attributes
     ----------
     building
-        Where it is built as a whole.
+        The output, which is built as a whole.
     shards
         The folder of the shards.
     hold
-        Called before anything at the output changes; raises where it is another job's.
+        Function that is called before anything at the output changes; it raises if another job owns the output.
     provenance
         Further entries of the forest's provenance.
     claim
@@ -208,13 +208,13 @@ def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: 
     Parameters
     ----------
     inputs
-        Of the job.
+        The inputs of the job.
     receipts
-        Of all shards, in tree order.
+        The receipts of all shards, in tree order.
     target
-        Where the shards are, and where the forest goes.
+        The folder of the shards, and the destination of the forest.
     cluster, work
-        Where the merge tasks run, and how.
+        The cluster of the merge tasks, and their run.
 
     Returns
     -------
@@ -267,7 +267,7 @@ class LayoutTask:
 class Layout:
     """The meaning of the merged forest; dtype and tail of arrays from shards; the staged input that others repeat.
 
-    ``features`` are the provenance's entries of the features and of the weights of pairs.
+    ``features`` are the provenance's entries on the features and on the weights of pairs.
     """
 
     meaning: Meaning
@@ -276,7 +276,7 @@ class Layout:
     features: dict[str, object]
 
     def columns(self, receipts: Sequence[Receipt], inputs: Inputs) -> list[Column]:
-        """Each array of the forest, and where its rows come from."""
+        """Return the arrays of the forest, with the sources of their rows."""
         columns = []
         for name, kind in self.grown.items():
             rows = [receipt.rows[name] for receipt in receipts]
@@ -290,7 +290,7 @@ class Layout:
 
 
 def plan_layout(task: LayoutTask) -> Layout:
-    """Return the layout of the forest of a job's shards; also checks the staged inputs for unnoticed damage."""
+    """Return the layout of the forest of a job's shards, after checking the staged inputs for damage."""
     opened = task.inputs.opened()
     for file in opened.files:
         file.check_content()
@@ -302,7 +302,7 @@ def plan_layout(task: LayoutTask) -> Layout:
 
 
 def provenance(inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, object]:
-    """The provenance of a forest: versions, the digests of its inputs, and the costs of its similarities."""
+    """Return the provenance of a forest: versions, the digests of its inputs, and the costs of its similarities."""
     truth = {"sha256": (inputs.graph or inputs.truth).sha256}
     if not inputs.asked:  # otherwise the function is recorded with its distances
         truth = {"address": inputs.addresses[1], **truth}
@@ -314,7 +314,7 @@ def provenance(inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, object]
     costs = {name: sum(getattr(receipt, name) for receipt in receipts) for name in ("evaluations", "closed")}
     costs["evaluations"] += inputs.evaluations
     origin: dict[str, object] = {}
-    if inputs.callbacks:  # of a list, None for those that are given
+    if inputs.callbacks:  # in a list, None for given ones
         sources = inputs.sources()
         origins = [origin_of(own.lazy, own.objects) if isinstance(own, LazySource) else None for own in sources]
         origin = {"measures": origins} if inputs.listed or origins[0] is None else origins[0]

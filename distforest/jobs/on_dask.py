@@ -1,4 +1,4 @@
-"""Tasks on the workers of a Dask cluster, embedded or running elsewhere; importing this imports ``distributed``."""
+"""Tasks on the workers of an embedded or running Dask cluster; importing this module imports ``distributed``."""
 
 from __future__ import annotations
 
@@ -61,23 +61,23 @@ Key = tuple[str, int, str, str]
 """The key of a task; see `KEYS`."""
 
 COMPILING = "distforest-compiling"
-"""The topic under which a worker says that it compiles kernels."""
+"""Topic under which a worker reports that it compiles kernels."""
 
 WORKER_PATIENCE, LOOK, TICK = 30.0, 1.0, 0.1
-"""Seconds without a worker after which a run ends, between two looks at the workers, and of one wait."""
+"""Seconds without a worker after which a run ends, between two checks of the workers, and of one wait."""
 
 FETCH, AT_ONCE = 3.0, 256
-"""Seconds in which a finished answer must arrive (if its worker dies meanwhile, another one computes it again), and
-how many are fetched at once: Dask keeps 512 connections."""
+"""Seconds in which a finished answer must arrive (if its worker dies meanwhile, another worker computes it again), and
+number of answers that are fetched at once: Dask keeps 512 connections."""
 
 RECONNECTION = 5.0
-"""Seconds in which a client that has lost its scheduler must have found it again; Dask tries for 30."""
+"""Seconds in which a client that has lost its scheduler must reconnect; Dask tries for 30."""
 
 PAUSED_LOOK, PAUSED_PATIENCE = 5.0, 20.0
-"""Seconds between two looks whether all workers are paused, and after which a warning follows: spilling takes some."""
+"""Seconds between two checks whether all workers are paused, and before the warning, as spilling takes time."""
 
 DISCONNECTED = {"connecting", "closing", "closed"}
-"""The states of a client that has lost its scheduler."""
+"""States of a client that has lost its scheduler."""
 
 LINGER = 0.05
 """Seconds for which the last answer of a run stays with its worker."""
@@ -85,23 +85,23 @@ LINGER = 0.05
 KEYS = "distforest"
 """The third part of the keys of all tasks: ``("smerf-grow-0a1b2c3d", 12, "distforest", "name of the job")``.
 
-Dask takes averages over tasks whose keys begin alike, here those of a method and step.
+Dask averages over tasks whose keys begin alike, here those of a method and step.
 """
 
 JOB_SECONDS = 1 << 24
-"""What a step of a job's priority is worth in seconds of threads: half a year."""
+"""Seconds of threads that one step of a job's priority stands for: half a year."""
 
 LIKELY_SECONDS = 1.0
-"""Seconds that a task of a run is assumed to take until one has ended."""
+"""Assumed seconds of a task until one has ended."""
 
 LINKED_SECONDS = 0.1
-"""Seconds that a linked task is assumed to take."""
+"""Assumed seconds of a linked task."""
 
 FIRST_TASKS = 2
-"""Tasks of a run for each thread that are submitted before one has ended."""
+"""Tasks per thread that are submitted before one has ended."""
 
 BEFORE_OTHERS = 1 << 20
-"""What is added to the priority of short tasks for which others wait: more than the priority of any job."""
+"""Added priority of short tasks for which others wait, which is more than the priority of any job."""
 
 MACHINE_BYTES = int(MEMORY_LIMIT)
 """Memory of this machine, or of the container of this process."""
@@ -113,11 +113,11 @@ def give_up(threads: int, seconds: float) -> None:
         return
     if seconds == math.inf:
         raise JobError(
-            f"the cluster has no workers, and none has come in {WORKER_PATIENCE:.0f} s; start some "
+            f"the cluster has no workers, and none has connected within {WORKER_PATIENCE:.0f} s; start some "
             "(`dask worker ADDRESS`), and try again"
         )
     raise JobError(
-        f"the cluster has had no workers for {seconds:.0f} s: those that it had have died or left; their logs say why "
+        f"the cluster has had no workers for {seconds:.0f} s: they have died or left; their logs have the reason "
         "(out of memory, or another version of distforest?); start some, and try again"
     )
 
@@ -135,21 +135,21 @@ class OnDask:
     method
         Name of its method; the keys of its tasks begin with it.
     priority
-        Tasks of jobs of a higher priority run before others. Among jobs of equal priority, tasks of the one that has
+        Tasks of jobs of a higher priority run before others. Among jobs of equal priority, tasks of the job that has
         had threads for the fewest seconds run first.
     claim
         The job's claim on its output: a worker that does not see it refuses tasks of the job.
     seconds
-        The seconds that tasks of the job have had the threads of each worker that has run some, by its address.
+        Seconds for which tasks of the job have had threads, by the address of the worker.
     placement
-        Dask's annotations of growing tasks: ``resources`` and ``workers``. Dask (2026.7) fails if it is also given one
-        worker that lacks a resource, so no task with a placement is sent to a certain worker.
+        Dask's annotations of growing tasks: ``resources`` and ``workers``. Dask (2026.7) fails if it is also given a
+        worker that lacks a resource, so a task with a placement is never sent to a certain worker.
     latest
         The latest reply of a worker.
     seen
-        Called at each look with the number of the workers' threads, and the seconds for which there have been none
-        (between runs of tasks: infinity, if none has come in `WORKER_PATIENCE`). If it raises, the run ends. `give_up`
-        by default.
+        Function that is called at each check with the number of the workers' threads, and the seconds for which there
+        have been none (between runs of tasks: infinity, if none has connected within `WORKER_PATIENCE`). If it raises,
+        the run ends. `give_up` by default.
     """
 
     client: Client
@@ -163,13 +163,13 @@ class OnDask:
     latest: deque[Reply] = field(default_factory=lambda: deque(maxlen=1))
 
     def _workers(self) -> list[WorkerIdentity]:
-        """All workers in the records of the scheduler; waits until there is one."""
+        """Return all workers in the records of the scheduler; wait until there is one."""
         workers = list(self.identities().values()) or self._awaited()
         self.seen(sum(worker["nthreads"] for worker in workers), math.inf)
         return workers
 
     def _awaited(self) -> list[WorkerIdentity]:
-        """All workers, as soon as there is one: those of an adaptive cluster come when a task waits for them."""
+        """Return all workers as soon as there is one: an adaptive cluster starts them when a task waits for them."""
         waiting = self.client.submit(os.getpid, key=self.new_key("want"), pure=False)
         end = time.monotonic() + WORKER_PATIENCE
         try:
@@ -181,7 +181,7 @@ class OnDask:
             waiting.release()
 
     def new_key(self, run: str, number: int = 0, token: str = "") -> Key:
-        """The key of a task of a run; Dask takes those of one ``token`` for a group, and queues large groups."""
+        """Return the key of a task of a run; Dask treats keys of one ``token`` as a group, and queues large groups."""
         return (f"{self.method}-{run}-{token or os.urandom(4).hex()}", number, KEYS, self.name)
 
     @contextmanager
@@ -189,8 +189,8 @@ class OnDask:
         """Give priorities to the tasks that are submitted in the block.
 
         The priority of a task is that of the job, less the seconds for which the job has had threads, and less those
-        that the tasks before it are likely to take: ``before`` tasks that have not ended, and the earlier ones of
-        ``keys``, each of ``likely`` seconds. Tasks for which others wait come ``first``.
+        that earlier tasks are likely to take: ``before`` tasks that have not ended, and the earlier ones of ``keys``,
+        each of ``likely`` seconds. Tasks for which others wait come ``first``.
         """
         had, numbers = sum(self.seconds.values()), itertools.count(before)
         highest = (self.priority + BEFORE_OTHERS * first) * JOB_SECONDS
@@ -202,11 +202,11 @@ class OnDask:
             raise self._lost() from error
 
     def may_have_run_on(self, workers: Iterable[str]) -> None:
-        """Note workers that may have run tasks of the job, and have not said so."""
+        """Record workers that may have run tasks of the job without reporting it."""
         self.seconds.update({worker: 0.0 for worker in workers if worker not in self.seconds})
 
     def identities(self) -> dict[str, WorkerIdentity]:
-        """All workers in the records of the scheduler at this moment, by their addresses.
+        """Return all present workers in the records of the scheduler, by address.
 
         ``client.scheduler_info`` is not used: every two seconds the client itself requests a record without workers,
         and stores it in the same place.
@@ -214,12 +214,12 @@ class OnDask:
         return dict(self._in_loop(self._scheduler().identity(n_workers=-1))["workers"])
 
     def _scheduler(self) -> PooledRPCCall:
-        """The scheduler, for questions about workers and events.
+        """Return the scheduler, for questions about workers and events.
 
         Raises
         ------
         JobError
-            The client is closed, or its loop runs in this thread, which would wait for itself for ever.
+            The client is closed, or its loop runs in this thread, which would wait for itself forever.
         """
         if self.client.scheduler is None:
             raise JobError(
@@ -236,7 +236,7 @@ class OnDask:
     def _in_loop(self, question: Coroutine[object, object, R]) -> R:
         """Run a coroutine in the client's loop and return its result; an interrupt of the wait cancels it.
 
-        ``client.sync`` does the same, but the loop logs a NameError if Ctrl-C comes before the coroutine has begun.
+        ``client.sync`` does the same, but its loop logs a NameError if Ctrl-C arrives before the coroutine has started.
 
         Raises
         ------
@@ -261,9 +261,9 @@ class OnDask:
             asking.cancel()
 
     def _lost(self) -> ConnectionError:
-        """The error of a run whose scheduler has gone; not a JobError: a service tries again."""
+        """Return the error of a run whose scheduler has gone; it is not a JobError, so that a service tries again."""
         if self.client.status == "closed":
-            return ConnectionError("the client was closed while its job ran; connect with a new one, and try again")
+            return ConnectionError("the client was closed while its job ran; connect a new one, and try again")
         scheduler = self.client.scheduler
         where = f" at {scheduler.address}" if scheduler is not None else ""
         return ConnectionError(
@@ -272,16 +272,16 @@ class OnDask:
         )
 
     def of_job(self, claim: Claim, method: str) -> OnDask:
-        """The same workers for the tasks of one job; see `Cluster.of_job`."""
+        """Return the same workers for the tasks of one job; see `Cluster.of_job`."""
         return replace(self, claim=claim, method=method)
 
     @property
     def slots(self) -> int:
-        """Threads of all workers."""
+        """Number of threads of all workers."""
         return sum(worker["nthreads"] for worker in self._workers())
 
     def threads_now(self) -> dict[str, int]:
-        """Threads of each worker at this moment, by its address."""
+        """Return the present number of threads of each worker, by address."""
         return dict(self._in_loop(self._scheduler().ncores()))
 
     @property
@@ -291,7 +291,7 @@ class OnDask:
 
     @property
     def hosts(self) -> dict[str, HostWorkers]:
-        """The workers by their hosts."""
+        """The workers by host."""
         found = dict[str, HostWorkers]()
         for worker in self._workers():
             known = found.get(worker["host"], HostWorkers(0, 0))
@@ -300,7 +300,7 @@ class OnDask:
 
     @property
     def threads(self) -> int:
-        """Most threads of one worker."""
+        """Largest number of threads of a worker."""
         return max(worker["nthreads"] for worker in self._workers())
 
     @property
@@ -310,10 +310,10 @@ class OnDask:
         return min(limits) if limits else None
 
     def each(self, function: Callable[[T], R], tasks: Sequence[T], work: Work) -> list[R]:
-        """The answers of ``function`` to ``tasks``, in their order; see `Cluster.each`.
+        """Return the answers of ``function`` to ``tasks``, in their order; see `Cluster.each`.
 
-        The scheduler gets all tasks at once, and hands a worker as many as it has threads (``worker-saturation``). So
-        it knows what waits, as autoscalers ask it, and runs the tasks of all jobs by their priorities.
+        The scheduler gets all tasks at once, and assigns a worker as many as it has threads (``worker-saturation``). So
+        the scheduler knows the waiting tasks, which autoscalers request, and runs the tasks of all jobs by priority.
         """
         clock, answers = Clock(work, tasks), dict[int, R]()
         for number, answer in self._run(function, tasks, work, len(tasks)):
@@ -329,7 +329,7 @@ class OnDask:
             calling = self.client.run(function, argument, workers=workers, on_error="ignore")
             await asyncio.wait_for(calling, ANSWER_PATIENCE)
 
-        with suppress(Exception):  # whatever a worker that dies or a client that is closed raises
+        with suppress(Exception):  # any error of a dying worker or a closed client
             there = self.identities()
             if workers := (self.seconds.keys() & there.keys()) - silent_among(there).keys():
                 self._in_loop(call(list(workers)))
@@ -337,7 +337,7 @@ class OnDask:
     def stream(self, function: Callable[[T], R], tasks: Iterable[T], work: Work) -> Iterator[tuple[int, R]]:
         """Yield the answers of ``function`` as they arrive, each with the number of its task.
 
-        As many tasks are drawn and run at once as there are slots; raises the errors of `each`.
+        As many tasks are drawn and run at once as there are slots. The errors are those of `each`.
         """
         yield from self._run(function, tasks, work)
 
@@ -346,14 +346,14 @@ class OnDask:
     ) -> Iterator[tuple[int, R]]:
         """Yield the answers as they arrive.
 
-        When one has arrived, so that it is known how long a task takes, ``at_once`` tasks are submitted at once, and
-        stragglers a second time; by default, each once and as many as run.
+        When one answer has arrived, which shows how long a task takes, ``at_once`` tasks are submitted at once, and
+        stragglers a second time; by default, each task is submitted once, and as many as run.
         """
         coming, look, ended, token = enumerate(tasks), _WorkerMonitor(self), SimpleQueue[Future](), os.urandom(4).hex()
         running, stragglers = dict[Key, _SentTask](), Stragglers()
 
         def submit(drawn: list[_SentTask], token: str, where: str | None = None) -> None:
-            """Send tasks to the scheduler in one message; rather to a worker, if given."""
+            """Send tasks to the scheduler in one message, preferably for one worker if it is given."""
             if not drawn:
                 return
             keys = [self.new_key(work.name, asked.number, token) for asked in drawn]
@@ -397,7 +397,7 @@ class OnDask:
                 self.client.cancel([future for asked in running.values() for future in asked.futures])
 
     def _taken(self, running: dict[Key, _SentTask], future: Future) -> _SentTask | None:
-        """Take an answered task from those that run, and cancel its other future; None if that was answered before."""
+        """Remove an answered task from the running ones, and cancel its other future; None if answered before."""
         asked = running.pop(future.key, None)
         if asked and (twins := [twin for twin in asked.futures if twin.key in running]):
             del running[twins[0].key]
@@ -405,7 +405,7 @@ class OnDask:
         return asked
 
     def _stragglers(self, known: Stragglers, running: Mapping[Key, _SentTask]) -> Iterator[tuple[_SentTask, str]]:
-        """Tasks that take much longer than the others of their run, each with another worker that has a free thread."""
+        """Yield tasks that take much longer than the others of their run, each with another worker that is free."""
         if not known.may_be_known(len(running)):
             return
         at_work = self._in_loop(self._scheduler().processing(workers=None))
@@ -417,7 +417,7 @@ class OnDask:
             yield from zip([running[key] for key in late], free, strict=False)
 
     def _fetched(self, ended: SimpleQueue[Future]) -> Iterator[tuple[Future, Fetched]]:
-        """Yield the tasks that have ended within `TICK`, each with its answer; a lost answer will end again."""
+        """Yield the tasks that have ended within `TICK`, each with its answer; a lost answer ends again."""
         futures = list[Future]()
         with suppress(Empty):
             futures.append(ended.get(timeout=TICK))
@@ -443,11 +443,11 @@ class OnDask:
 
     @contextmanager
     def linked(self, work: Work) -> Iterator[_DaskLinks]:
-        """Links, for a block; see `distforest.jobs.cluster.Cluster`."""
+        """Yield linked tasks for a block; see `distforest.jobs.cluster.Cluster`."""
         yield _DaskLinks(self, replace(work, keep_going=False))
 
     def _reply(self, fetched: Fetched, task: object, work: Work, run: Stragglers) -> Any:
-        """The answer of a task as `_answer`; notes how long it took, and where."""
+        """Return the answer of a task as `_answer` does, and record how long it took, and where."""
         reply = self._answer(fetched, task, work)
         if isinstance(reply, Lost):
             return reply
@@ -457,7 +457,7 @@ class OnDask:
         return _result_or_raise(reply.answer)
 
     def _answer(self, fetched: Fetched, task: object, work: Work) -> Any:
-        """The answer of a task; `Lost` if it was lost with its workers and the run may go on. Raises other errors."""
+        """Return the answer of a task; `Lost` if it was lost with its workers and the run may continue."""
         error = fetched.error
         if error is None:
             return _result_or_raise(fetched.result)
@@ -471,12 +471,12 @@ class OnDask:
         raise JobError(lost.why) from error
 
     def _deaths(self, error: KilledWorker, work: Work) -> str:
-        """How often the workers of a task died, which one was the last, and whether its memory was the cause."""
+        """Describe how often the workers of a task died, the last of them, and whether its memory was the cause."""
         where = f"{counted(error.allowed_failures + 1, 'time')}, the last one {error.last_worker.address}"
         events = self._in_loop(self._scheduler().events(topic="worker-restart-memory")) or ()
         used = [event["rss"] for _, event in events if event["worker"] == error.last_worker.address]
         advice = "raise the workers' memory limit (run.memory_limit)"
-        if work.keep_going:  # trees grow
+        if work.keep_going:  # growing tasks
             advice += " or lower run.batch"
         if used:
             limit = error.last_worker.memory_limit
@@ -487,7 +487,7 @@ class OnDask:
 
 @dataclass(eq=False)
 class _SentTask:
-    """A task with its number, and the futures of its answer: two of a straggler."""
+    """A task with its number, and the futures of its answer: two for a straggler."""
 
     number: int
     task: Any
@@ -496,7 +496,7 @@ class _SentTask:
 
 @dataclass(eq=False)
 class _LinkedTask:
-    """A task that waits until others are sent with it, and then its future."""
+    """A task that waits until it is sent together with others, and then its future."""
 
     key: Key
     call: tuple[Any, ...]
@@ -507,9 +507,9 @@ class _LinkedTask:
 class _DaskLinks:
     """Linked tasks on the workers of a Dask cluster; see `distforest.jobs.cluster.TaskLinks`.
 
-    A handle stands for a future, and its answer lies on the worker that has computed it. Dask computes an answer that
-    is lost again, from the answers that led to it, as long as somebody needs it. Tasks are sent when somebody waits:
-    one message for those of a level costs the scheduler less than one for each.
+    A handle stands for a future, and its answer stays on the worker that has computed it. Dask computes a lost answer
+    again, from the answers that led to it, as long as it is needed. Tasks are sent when an answer is awaited, as one
+    message for all tasks of a level costs the scheduler less than one for each.
     """
 
     def __init__(self, cluster: OnDask, work: Work) -> None:
@@ -518,7 +518,7 @@ class _DaskLinks:
         self._unsent, self._n_sent = list[_LinkedTask](), 0
 
     def call(self, function: Callable[..., object], *arguments: object, near: int | None = None) -> _LinkedTask:
-        """A task, which is sent with others."""
+        """Return a task, which is sent later with others."""
         self._look.again()
         key = self._cluster.new_key(self._work.name, next(self._numbers), self._token)
         task = _LinkedTask(
@@ -530,7 +530,7 @@ class _DaskLinks:
         return task
 
     def _send(self) -> None:
-        """Send all tasks, in few messages, each of tasks that have the same place."""
+        """Send all tasks in few messages, one for each group of tasks with the same worker."""
         unsent, self._unsent = self._unsent, []
         for tasks in _messages(unsent):
             where, keys = tasks[0].where, [task.key for task in tasks]
@@ -549,7 +549,7 @@ class _DaskLinks:
                 task.future, task.call = future, ()
 
     def _address(self, near: int) -> str | None:
-        """The worker of a number: the same one as long as it is there."""
+        """Return the worker of a number, which is the same one as long as it is there."""
         if self._near.get(near) not in self._look.workers:
             there = sorted(self._look.workers)
             if not there or self._cluster.placement:
@@ -589,7 +589,7 @@ class _DaskLinks:
     def _ready(
         self, ended: SimpleQueue[Future], waiting: dict[Key, tuple[Course[R], Future]]
     ) -> Iterator[tuple[Course[R], Any]]:
-        """The courses whose answers have come, if any has, each with its answer."""
+        """Yield the courses whose answers have arrived, if any, each with its answer."""
         self._look.again()
         for future, fetched in self._cluster._fetched(ended):
             course, _ = waiting.pop(future.key)
@@ -614,8 +614,8 @@ async def _fetch_all(futures: Sequence[Future]) -> list[Fetched | None]:
         except asyncio.CancelledError:
             if (own := asyncio.current_task()) is None or own.cancelling():
                 raise
-            return None  # Dask fetches several answers by one request, which ends for all when one is given up
-        except Exception as error:  # noqa: BLE001  (whatever a task can raise)
+            return None  # Dask fetches several answers in one request, which ends for all when one is given up
+        except Exception as error:  # noqa: BLE001  (a task may raise anything)
             is_lost = future.status not in {"error", "cancelled"}
             if is_lost and (future.status != "finished" or isinstance(error, (OSError, TimeoutError))):
                 return None  # Dask computes it again, or a second try succeeds
@@ -625,7 +625,7 @@ async def _fetch_all(futures: Sequence[Future]) -> list[Fetched | None]:
 
 
 class _WorkerMonitor:
-    """Looks at the workers, at most once in `LOOK` seconds."""
+    """A monitor that checks the workers at most once in `LOOK` seconds."""
 
     def __init__(self, cluster: OnDask) -> None:
         self._cluster, self._next = cluster, 0.0
@@ -634,7 +634,7 @@ class _WorkerMonitor:
         self._next_warning, self._paused, self._warned = time.monotonic() + PAUSED_LOOK, math.inf, set[str]()
 
     def again(self) -> bool:
-        """Look at the workers, if it is time: call ``seen`` with their threads, warn of paused and silent ones."""
+        """Check the workers, if it is due: call ``seen`` with their threads, and warn of paused and silent ones."""
         now = time.monotonic()
         if now < self._next:
             return False
@@ -646,13 +646,13 @@ class _WorkerMonitor:
         elif self._left is None:
             self._left = now
         self._cluster.seen(self.threads, 0.0 if self._left is None else now - self._left)
-        if now >= self._next_warning and self._cluster.seen is give_up:  # a service reports it in its own way
+        if now >= self._next_warning and self._cluster.seen is give_up:  # a service reports it in another way
             self._next_warning = now + PAUSED_LOOK
             self._warn(now)
         return True
 
     def _warn(self, now: float) -> None:
-        """Warn once of each silent worker, and if all others have been paused for long, or nobody would know why."""
+        """Warn once of each silent worker, and if all others have been paused for long."""
         workers = self._cluster.identities()
         silent = silent_among(workers)
         if unwarned := {worker: silent[worker] for worker in silent.keys() - self._warned}:
@@ -666,7 +666,7 @@ class _WorkerMonitor:
 
 
 def job_of(key: object) -> str | None:
-    """The job whose task has this key; None for a task that belongs to no job.
+    """Return the job whose task has this key; None for a task that belongs to no job.
 
     Examples
     --------
@@ -697,13 +697,13 @@ def _answer(function: Callable[[T], R], name: str, claim: Claim | None, task: T)
 
 
 def _linked_answer(function: Callable[..., R], claim: Claim | None, *arguments: object) -> R | DistforestError:
-    """Run a task that is given the answers of others; an error among them is returned."""
+    """Run a task with the answers of others; return an error that is among them."""
     error = _error_among(arguments)
     return _result_or_error(partial(function, *arguments), claim) if error is None else error
 
 
 def _result_or_error(run: Callable[[], R], claim: Claim | None) -> R | DistforestError:
-    """Call a function on a worker; an error that is raised on purpose is returned, so that Dask does not try again."""
+    """Call a function on a worker; return an error that is raised on purpose, so that Dask does not try again."""
     worker = get_worker().address
     try:
         if claim is not None:
@@ -713,26 +713,26 @@ def _result_or_error(run: Callable[[], R], claim: Claim | None) -> R | Distfores
         return error
     except OSError as refusal:
         refusal.add_note(f"on worker {worker}")
-        time.sleep(RETRY_SECONDS)  # Dask tries again at once, a store may need a moment
+        time.sleep(RETRY_SECONDS)  # Dask tries again at once, but a store may need a moment
         raise
 
 
 def _error_among(given: object) -> DistforestError | None:
-    """An error among some answers, also in lists of them."""
+    """Return an error among some answers, in nested lists too."""
     if isinstance(given, (list, tuple)):
         return next((error for own in given if (error := _error_among(own)) is not None), None)
     return given if isinstance(given, DistforestError) else None
 
 
 def _sent(argument: object) -> object:
-    """An argument as the scheduler gets it: a task by its future, or by its key if it is sent in the same message."""
+    """Return an argument for the scheduler: a task as its future, or as its key if it is in the same message."""
     if isinstance(argument, _LinkedTask):
         return argument.future or argument.key
     return [_sent(own) for own in argument] if isinstance(argument, list) else argument
 
 
 def _messages(tasks: Sequence[_LinkedTask]) -> Iterator[list[_LinkedTask]]:
-    """Tasks that have the same place together; none is given the answer of a task in a later message."""
+    """Yield groups of tasks with the same worker; no task needs the answer of a task in a later group."""
     left = list(tasks)
     while left:
         own = list[_LinkedTask]()
@@ -744,7 +744,7 @@ def _messages(tasks: Sequence[_LinkedTask]) -> Iterator[list[_LinkedTask]]:
 
 
 def _linked_in(argument: object) -> Iterator[_LinkedTask]:
-    """The tasks among some arguments, also in lists of them."""
+    """Yield the tasks among some arguments, in nested lists too."""
     if isinstance(argument, _LinkedTask):
         yield argument
     elif isinstance(argument, (list, tuple)):
@@ -753,9 +753,9 @@ def _linked_in(argument: object) -> Iterator[_LinkedTask]:
 
 
 def _cancellation_check() -> Callable[[], None]:
-    """A check that raises CancelledJobError if nobody waits any more for the task of this thread.
+    """Return a check that raises CancelledJobError if the task of this thread is no longer needed.
 
-    Dask does not stop a running task, it only marks it.
+    Dask does not stop a running task, but only marks it.
     """
     worker = get_worker()
     key = worker.get_current_task()
@@ -763,7 +763,7 @@ def _cancellation_check() -> Callable[[], None]:
     def look() -> None:
         state = worker.state.tasks.get(key)
         if state is None or state.state == "cancelled":
-            raise CancelledJobError("nobody waits for this task any more: its job has ended, or was told to stop")
+            raise CancelledJobError("this task is no longer needed: its job has ended, or was cancelled")
 
     return look
 
@@ -776,7 +776,7 @@ def _result_or_raise(result: R | DistforestError) -> R:
 
 
 def _say_of_compiling(dask_worker: Worker) -> None:
-    """Let a worker say to all clients that it compiles kernels."""
+    """Let a worker report to all clients that it compiles kernels."""
     from distforest.jit import report_compilation  # noqa: PLC0415  (slow, and a client compiles nothing)
 
     report_compilation(partial(dask_worker.log_event, COMPILING))
@@ -790,20 +790,20 @@ def local_cluster(
     folder: Path | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Iterator[OnDask]:
-    """An embedded cluster of processes on this machine, which is closed at the end of the block.
+    """Start an embedded cluster of processes on this machine, and close it at the end of the block.
 
     Parameters
     ----------
     workers
-        Processes; the number of cores, at most 4, by default.
+        Number of processes; by default the number of cores, at most 4.
     threads
-        Threads of each.
+        Number of threads of each process.
     memory_limit
-        Bytes of each; an equal share of the machine's memory by default.
+        Memory of each process in bytes; by default an equal share of the machine's memory.
     folder
-        Where the workers store their files.
+        Folder for the workers' files.
     tell
-        Called once with a text if a worker compiles kernels; in a thread of the client.
+        Function that is called once with a text, in a thread of the client, if a worker compiles kernels.
 
     Raises
     ------
@@ -830,7 +830,7 @@ def local_cluster(
                     worker_class=Nanny,
                 )
                 closed.enter_context(cluster)
-        except RuntimeError as error:  # of Dask, around the cause
+        except RuntimeError as error:  # Dask's error around the cause
             raise JobError(f"workers could not be started on this machine: {error.__cause__ or error}") from error
         with Client(cluster) as client:
             client.run(end_sooner)
@@ -843,15 +843,15 @@ def local_cluster(
 
 @contextmanager
 def connected(scheduler: str) -> Iterator[OnDask]:
-    """A cluster that is already running, by the address of its scheduler.
+    """Connect to a running cluster by the address of its scheduler.
 
     Raises
     ------
     JobError
-        Nobody answers at the address.
+        No scheduler answers at the address.
     """
     try:
-        get_backend(parse_address(scheduler)[0])  # a client that meets an unknown scheme is not collected for 20 s
+        get_backend(parse_address(scheduler)[0])  # a client with an unknown scheme is not collected for 20 s
         client = Client(scheduler, timeout="10s", set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         raise JobError(f"no Dask scheduler answers at {scheduler}: {error}") from error
@@ -861,9 +861,9 @@ def connected(scheduler: str) -> Iterator[OnDask]:
 
 @contextmanager
 def _quiet_reconnection() -> Iterator[None]:
-    """Suppress, for a block, a traceback of Dask: of a client that is closed while it looks for its scheduler.
+    """Suppress, for a block, a traceback of Dask about a client that is closed while it looks for its scheduler.
 
-    The error with which the block ends says that the scheduler is lost.
+    The error with which the block ends reports that the scheduler is lost.
     """
     logger = logging.getLogger("distributed.client")
 

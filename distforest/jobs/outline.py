@@ -1,8 +1,8 @@
-"""The form of the answer to a question, which is checked before anything is written; and the memory that it takes.
+"""The form of the answer to a question, which is checked before anything is written, and the memory that it takes.
 
-Nearest rows are found by the leaf index of all training rows, made once in a process, if that fits into memory. If not,
-a task takes many queries, makes the index of one range of training rows after the other, and keeps the nearest so far.
-The answer is the same, bit for bit; what changes is how often an index is made: once for each task.
+Nearest rows are found by the leaf index of all training rows, made once per process, if it fits into memory. If not, a
+task takes many queries, makes the index of one range of training rows after another, and keeps the nearest rows so far.
+The answer is identical; the only difference is that each task makes the index again.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from distforest.sources.factors import ClassName
 
 MAY_BE_SPARSE = (Dense, Features)
-"""The kinds of rows that a sparse matrix may hold."""
+"""Kinds of rows that a sparse matrix may contain."""
 
 OPTIONS = {name for row in ANSWERS.values() for name in row.takes}
 """Options that only some answers take."""
 
 
 def unused(answer: str, given: Mapping[str, object]) -> dict[str, str]:
-    """The given options that an answer does not take, each with the answers that take it, in words.
+    """Return the given options that an answer does not take, each with a text of the answers that take it.
 
     Examples
     --------
@@ -63,26 +63,26 @@ def unused(answer: str, given: Mapping[str, object]) -> dict[str, str]:
 
 
 SMALL_QUESTION = 1 << 26
-"""Bytes up to which reading a forest and an array takes less time than starting workers for it."""
+"""Bytes up to which reading a forest and an array takes less time than starting workers."""
 
 
 OPENED_NODE_BYTES = 72
-"""Bytes of a node while a forest is opened, checked and walked, beside its arrays."""
+"""Bytes per node while a forest is opened, checked and walked, beside its arrays."""
 
 REFERENCE_BYTES = 24
-"""Bytes of a row of the index beside those in each tree: order, place, and their sorting."""
+"""Bytes per row of the index, beside those per tree: order, place, and their sorting."""
 
 COUNTER_BYTES = 16
-"""Bytes of a row of the index for each thread that counts common leaves."""
+"""Bytes per row of the index and thread that counts common leaves."""
 
 NEIGHBOR_BYTES = 56
-"""Bytes of a neighbour of a query, while the nearest are found and written."""
+"""Bytes per neighbour of a query, while the nearest are found and written."""
 
 MOST_INDEX_PARTS = 64
-"""Most parts of an index. More are refused, as each task would make as many indexes."""
+"""Largest number of parts of an index. More are refused, as each task would make as many indexes."""
 
 SPARED = 8
-"""A worker is given work for all but this part of its memory: Dask pauses a worker that is nearly full."""
+"""One part in this number of a worker's memory is kept free, as Dask pauses a worker that is nearly full."""
 
 
 class Limit(NamedTuple):
@@ -94,16 +94,16 @@ class Limit(NamedTuple):
 
 @dataclass(frozen=True)
 class Sizes:
-    """What decides how much memory neighbours take.
+    """The sizes that determine the memory for neighbours.
 
     Attributes
     ----------
     forest_bytes, n_trees, n_training
-        The opened forest.
+        Sizes of the opened forest.
     n_queries, width
-        The queries and their columns.
+        Numbers of queries and of their columns.
     n_neighbors
-        How many are found of each.
+        Number of neighbours per query.
     """
 
     forest_bytes: int
@@ -131,13 +131,13 @@ class Outline:
     ids
         The address of the names of the queries, if an answer has a row for each of them and they have names.
     chunk_rows
-        How many queries lie in a chunk, which is decoded as a whole; 1 if an answer has no row for each query.
+        Number of queries in a chunk, which is decoded as a whole; 1 if an answer does not have a row for each query.
     columns
         The number of columns of a sparse matrix; None for other answers.
     sizes
-        What decides the memory of neighbours that are found by the leaf index; None for any other answer.
+        The sizes that determine the memory for neighbours by the leaf index; None for any other answer.
     query_bytes
-        How many bytes the queries of an answer take when trees read them, 0 where a function is called.
+        Bytes per query when trees read it, 0 if a function is called.
     """
 
     digest: str
@@ -153,13 +153,13 @@ class Outline:
 
 
 def outline(question: Question, limit: Limit | None = None) -> Outline:
-    """Open the forest and the arrays of a question, on any host; raises the errors of `score` before it writes.
+    """Open the forest and the arrays of a question, on any host; raise the errors of `score` before it writes.
 
-    With a ``limit``, that of a worker, a forest that would not fit is refused before it is opened.
+    With the ``limit`` of a worker, a forest that would not fit is refused before it is opened.
     """
     for name, answers in unused(question.answer, vars(question)).items():
-        expected = f"`{name}` goes with the answer {answers}"
-        raise InputError(f"{expected}, found it with {question.answer!r}; leave it out, or ask for that")
+        expected = f"`{name}` needs the answer {answers}"
+        raise InputError(f"{expected}, found it with {question.answer!r}; omit it, or choose that answer")
     manifest = read_manifest(question.forest)
     decides = question.answer in {"decision", "probability"}
     digest = digest_with_decisions(manifest) if decides else manifest["digest"]
@@ -198,9 +198,9 @@ def outline(question: Question, limit: Limit | None = None) -> Outline:
 
 
 def is_small(question: Question) -> bool:
-    """Whether workers would take longer to start than a question to answer; no function of a user's is asked then.
+    """Return whether answering a question takes less time than starting workers; no user's function is called.
 
-    What cannot be opened is small, too: `score` says what is wrong with it, and needs no workers to do so.
+    A question that cannot be opened is small, too: `score` reports what is wrong with it without workers.
     """
     if question.callback is not None:
         return False
@@ -226,8 +226,8 @@ def _warnings_about_arrays(question: Question) -> Iterator[str]:
 def _warnings_about_schema(question: Question, forest: Forest) -> Iterator[str]:
     """Refuse rows that lack features of the forest, or whose columns are of other kinds; columns are found by name.
 
-    Yields a warning of categories that the forest has not seen. Without names on one side there is nothing to compare;
-    further columns of points may have any names, so all are taken in their order.
+    Yield a warning about categories that the forest has not seen. Without names on one side there is nothing to
+    compare. Further columns of points may have any names, so all columns are read in their order.
     """
     schema = forest.schema
     if schema is None or question.callback is not None:
@@ -243,7 +243,7 @@ def _warnings_about_schema(question: Question, forest: Forest) -> Iterator[str]:
 
 
 def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tuple[int, ...]]], int]:
-    """The arrays of the answer by name, as (dtype, tail of the shape), and the number of answers."""
+    """Return the arrays of the answer by name, as (dtype, tail of the shape), and the number of answers."""
     may_be_sparse = isinstance(forest.meaning.rows, MAY_BE_SPARSE) or forest.sparse_points is not None
     look = open_matrix if may_be_sparse and question.callback is None else open_array
     shape = tuple(look(question.queries).shape)
@@ -263,7 +263,7 @@ def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tu
         if question.without_self and n != n_others:
             raise InputError(
                 f"{question.queries}: as many rows as in training, {n_others:,}, were expected, so that none is its "
-                f"own neighbour, found {counted(n, 'row')}; ask about other rows without `without_self`"
+                f"own neighbour, found {counted(n, 'row')}; score other rows without `without_self`"
             )
     survey = Survey(forest, question, n_others)
     return {array.name: array.form(survey) for array in row.arrays}, _n_pairs(question, n) if row.of_pairs else n
@@ -275,7 +275,7 @@ def _check_rows(question: Question, forest: Forest, shape: tuple[int, ...]) -> N
         expected = f"{question.queries}: rows, an array of two dimensions, were expected"
         raise InputError(f"{expected}, found shape {shape}")
     if is_over_pairs(forest) and question.callback is not None:
-        raise InputError(f"{question.forest} reads points, it has no similarities to ask for")
+        raise InputError(f"{question.forest} reads points, so it has no similarities to call")
     if is_over_pairs(forest):
         *names, last = [row.name for row in ANSWERS.values() if row.over_pairs]
         if question.answer not in (*names, last):
@@ -288,7 +288,7 @@ def _check_rows(question: Question, forest: Forest, shape: tuple[int, ...]) -> N
         cure = "in Python, load(forest, similarity=[...], X=objects) takes one for each"
         raise InputError(f"{question.forest} reads several similarities, found one function; {cure}")
     elif not isinstance(forest.meaning.rows, Dense):
-        raise InputError(f"{question.forest} reads {forest.meaning.rows.kind}, it has no similarities to ask for")
+        raise InputError(f"{question.forest} reads {forest.meaning.rows.kind}, so it has no similarities to call")
 
 
 def _n_pairs(question: Question, n_queries: int) -> int:
@@ -309,7 +309,7 @@ def _n_pairs(question: Question, n_queries: int) -> int:
 
 
 def opened_bytes(manifest: Manifest) -> int:
-    """Bytes that a process holds when it has opened a forest."""
+    """Return the bytes that a process holds after opening a forest."""
     n_nodes = math.prod(manifest["arrays"]["left"]["shape"])
     return decoded_bytes(manifest) + OPENED_NODE_BYTES * n_nodes
 
@@ -324,7 +324,7 @@ class NeighborRoom:
 
 
 def room_for_neighbors(sizes: Sizes, step: int, limit: Limit) -> NeighborRoom:
-    """How the nearest rows are found within a worker's limit, where a task without it would have ``step`` rows.
+    """Plan the search for nearest rows within a worker's limit; without a limit, a task would have ``step`` rows.
 
     Raises
     ------
@@ -352,7 +352,7 @@ def room_for_neighbors(sizes: Sizes, step: int, limit: Limit) -> NeighborRoom:
     free = (limit.n_bytes - limit.n_bytes // SPARED - held) // threads
     if least > limit.n_bytes - limit.n_bytes // SPARED:
         raise _too_small("to find neighbours in parts", least + least // (SPARED - 1), limit)
-    n_steps = max(1, free // 2 // (step * query_bytes))  # half for queries, which make the index worth its making
+    n_steps = max(1, free // 2 // (step * query_bytes))  # half for queries, so that the index pays off
     task_rows = min(n_steps, -(-sizes.n_queries // step)) * step
     part_rows = max(least_rows, (free - task_rows * query_bytes) // of_row)
     return NeighborRoom(part_rows, task_rows, held + threads * (task_rows * query_bytes + part_rows * of_row))

@@ -1,7 +1,7 @@
-"""Which distance to a training row a scoring job takes: of its leaf, or its own ones; chosen once for all tasks.
+"""The choice of distances to training rows in a scoring job, of their leaves or their own; made once for all tasks.
 
-A sealed forest does not hold what it was taught. So a question names it, in the words of the spec that grew the forest;
-one task stages it, compares it with the forest and chooses, before others answer.
+A sealed forest does not contain its ground truth. So a question names it, as the spec of the fit did. One task stages
+it, compares it with the forest and chooses, before other tasks answer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from distforest.jobs.question import Question
 
 STAGED = "truth"
-"""The folder, in that of a job, that holds what is staged of the ground truth."""
+"""Folder, in that of a job, with the staged ground truth."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +48,18 @@ class ChooseTask:
 
 
 def choose_sides(task: ChooseTask) -> tuple[OwnDistances, list[str]]:
-    """Stage and check the ground truth of a question, and choose which distance is taken; also returns warnings.
+    """Stage and check the ground truth of a question, and choose which distance is taken; return warnings, too.
 
-    The fit has warned of doubtful values.
+    Doubtful values are not warned of again, as the fit has done so.
 
     Raises
     ------
     InputError
-        It cannot be read, is not what the forest was taught, or cannot be scored out of bag.
+        The ground truth cannot be read, is not that of the forest, or cannot be scored out of bag.
     """
     question, forest = task.question, opened_forest(task.question.forest, task.digest)
     relation = question.distances
-    assert relation is not None  # noqa: S101  (held by outline)
+    assert relation is not None  # noqa: S101  (checked by outline)
     place = StagingPlace(task.folder, question.scratch)
     question.scratch.check()
     with captured_warnings():
@@ -77,7 +77,7 @@ def choose_sides(task: ChooseTask) -> tuple[OwnDistances, list[str]]:
 def own_distances(
     question: Question, digest: str, output: str, folder: Folder | None, cluster: Cluster
 ) -> Iterator[OwnDistances | None]:
-    """The ground truth for a question's tasks, staged for as long as they read it; None if it names none."""
+    """Yield the ground truth for a question's tasks, staged while they read it; None if the question names none."""
     if question.sides is None:
         yield None
         return
@@ -98,12 +98,12 @@ def check_sides(question: Question, forest: Forest) -> None:
         return
     if question.sides is None or question.distances is None:
         found, missing = ("sides", "distances") if question.distances is None else ("distances", "sides")
-        expected = "sides goes with distances, the ground truth of the training rows as in the fit's spec"
+        expected = "sides needs distances, the ground truth of the training rows as in the fit's spec"
         raise InputError(f"{expected}; found {found} without {missing}")
     if question.sides not in SIDED:
         raise InputError(f"sides: one of {', '.join(map(repr, SIDED))} was expected, found {question.sides!r}")
     if question.reference is not None:
-        raise InputError("sides is for distances to the training rows, found a reference; leave one of them out")
+        raise InputError("sides is for distances to the training rows, found a reference; omit one of them")
     if TruthKind.DISTANCES not in METHODS[forest.meaning.method].truth_kinds:
         expected = "sides is for forests that learn distances"
-        raise InputError(f"{expected}, found one of {forest.meaning.method}; leave it out")
+        raise InputError(f"{expected}, found one of {forest.meaning.method}; omit it")

@@ -1,4 +1,4 @@
-"""The plan: which trees go into which task, and whether they fit into memory. Pure: nothing is read or written."""
+"""The plan of a job: the trees of each task, and their memory. These functions are pure."""
 
 from __future__ import annotations
 
@@ -33,94 +33,94 @@ if TYPE_CHECKING:
     from distforest.growth.problem import Data
 
 LOCKSTEP_ROWS = 1 << 17
-"""Rows of all trees of a task that the plan aims at: enough to hide the cost of Python, few to lose with a worker."""
+"""Target number of rows of all trees of a task: enough to hide the cost of Python, few to lose with a worker."""
 
 LOCKSTEP_CELLS = 1 << 28
-"""The same for dense distances, whose cost grows with the cells of the matrix."""
+"""Target number of cells for dense distances, whose cost grows with the cells of the matrix."""
 
 LOCKSTEP_LINK_BYTES = 1 << 26
-"""The same for the links of a graph."""
+"""Target number of bytes for the links of a graph."""
 
 LEAST_ROWS, LEAST_CELLS = 1 << 15, 1 << 23
-"""Rows of all trees, or cells of dense distances, below which a task is not divided so that the last ones end together:
-they take some 30 ms, and a task on Dask takes some 5 ms beside its growth."""
+"""Rows of all trees, or cells of dense distances, below which a task is not divided so that the last tasks end
+together: such a task takes some 30 ms, and a task on Dask costs some 5 ms beside its growth."""
 
 MAX_BATCH = 256
-"""Most trees of a task."""
+"""Largest number of trees of a task."""
 
 TASKS_PER_SLOT = 4
-"""Least number of tasks for each of several threads, so that the last ones end together."""
+"""Least number of tasks per thread if there are several threads, so that the last tasks end together."""
 
 MERGES_PER_SLOT = 2
-"""Least number of merge tasks for each thread; it is smaller, because each of them opens many shards."""
+"""Least number of merge tasks per thread; it is smaller, because each of them opens many shards."""
 
 MERGED_AT_ONCE = 8 << 20
-"""Bytes for each thread up to which it gets one merge task: the shards are opened once."""
+"""Bytes per thread up to which it gets a single merge task, which opens the shards once."""
 
 IMPORTED_BYTES = 290 << 20
 """Memory of a worker beside its task: Python, NumPy, Dask, and Numba after compiling (200 MiB with warm caches)."""
 
 MERGE_BYTES = 12 << 20
-"""Most bytes that a merge task writes beside a chunk; it holds four times as much while it compresses."""
+"""Largest number of bytes that a merge task writes beside a chunk; compression holds four times as much."""
 
 BYTES_PER_ROW = 300
-"""Memory of a growing tree for each of its rows: frontier, levels, node and leaf table, the packed shard. It is that of
-trees over pairs, distances and similarities, whose nodes are not counted apart."""
+"""Memory of a growing tree per row: frontier, levels, node and leaf table, and the packed shard. It is that of trees
+over pairs, distances and similarities, whose nodes are not counted separately."""
 
 BYTES_PER_GROWN_ROW, BYTES_PER_GROWN_NODE = 50, 190
-"""The same for a tree over features without its nodes, and for each of these."""
+"""Memory of a growing tree over features: per row without its nodes, and per node."""
 
 NODE_VALUES_HELD = 2.25
-"""Copies of what the nodes of a tree tell: the array, and the packed shard, whose buffer grows by an eighth at a time
-and gets it in blocks."""
+"""Copies of the values of a tree's nodes: the array, and the packed shard, whose buffer grows by an eighth at a time
+and gets them in blocks."""
 
 BYTES_PER_DRAWN_ROW, BYTES_PER_WALKED_ROW = 5, 11
-"""The same for a tree that grows by passes, without its nodes: how often each row is drawn; then its leaf and a copy in
-the packed shard."""
+"""Memory per row of a tree that grows by passes, without its nodes: how often the row is drawn; then its leaf and a
+copy in the packed shard."""
 
 BYTES_PER_NODE, BYTES_PER_WALKED_NODE = 60, 160
-"""Memory of a node of such a tree: its level; and then its node and leaf table, and its step while rows walk."""
+"""Memory per node of such a tree: its level; then its node and leaf table, and its step while rows walk."""
 
 LISTS_HELD = 2
 """Copies of the lists of categories of a tree: the array, and the packed shard."""
 
 VECTORS_HELD, VECTORS_BEGUN = 2, 4
-"""Copies of targets or of an embedding that a worker holds, and further ones while they are brought to one scale."""
+"""Copies of targets or of an embedding that a worker holds, and further ones while they are scaled."""
 
 BYTES_OF_PASSES = 64 << 20
-"""Memory of passes beside their budget: the sample from which bins are found, columns of it, blocks of features."""
+"""Memory of passes beside their budget: the sample for the bins, columns of it, and blocks of features."""
 
 TREES_AT_ONCE = 2
-"""Trees that grow at once if their rows lie in parts: they go down level by level in step, and share their tasks."""
+"""Trees that grow at once if their rows are in parts: they grow level by level in step, and share their tasks."""
 
 BYTES_PER_PARTED_ROW = 22
-"""Memory of a row of a part for each tree: how often it is drawn, its number and weight in two levels, its leaf."""
+"""Memory per row of a part and tree: how often it is drawn, its number and weight in two levels, its leaf."""
 
 BYTES_PER_PACKED_ROW = 76
-"""Memory of an in-bag row that a worker has gathered, beside its codes and truth, which are held twice for a moment."""
+"""Memory per in-bag row that a worker has gathered, beside its codes and truth, which briefly exist twice."""
 
 NODES_OF_PART, SUMS_ADDED = 8, 2
-"""Most nodes of a level for each part that are cut by sums, since smaller ones are gathered; and answers of parts that
-a task has at once beside those of its own: the sum so far, and the next one."""
+"""Largest number of nodes of a level per part that are cut by sums, since smaller ones are gathered; and answers of
+parts that a task has at once beside those of its own part: the sum so far, and the next one."""
 
 PACKED_MORE = 1.25
-"""How many more rows than its share a worker may gather."""
+"""Factor by which a worker may gather more rows than its share."""
 
 LEAST_ROWS_BUDGET = 16 << 20
-"""The least budget of rows with which trees grow by passes; with less, blocks would be too small to be worth it."""
+"""Least budget of rows for growth by passes; with less, blocks would be too small."""
 
 LEAST_BLOCK_ROWS = 16
-"""The least rows of a block of distances, which is an eighth of their budget."""
+"""Least number of rows of a block of distances, which is an eighth of their budget."""
 
 BYTES_PER_SUM = 48
-"""Memory of each row and candidate of a node that is cut by its sums: values, their order, ranks, two sums."""
+"""Memory per row and candidate of a node that is cut by sums: values, their order, ranks, two sums."""
 
 LEVELS_BY_SUMS = 4
-"""Levels that the trees of a task may be cut by sums of distances: the more trees share a pass, the more levels pass
-before all of their nodes fit."""
+"""Levels that the trees of a task may be cut by sums of distances: the more trees share a pass, the more levels take
+passes before all of their nodes fit."""
 
 SPARE_SHARE = 4
-"""A budget of distances leaves this part of a worker's limit: maps come beside it, and Dask ends a worker near it."""
+"""Inverse of the share of a worker's limit that a budget of distances leaves free for memory maps."""
 
 TRIANGLES_HELD = 2
 """Copies of the distances of leaves: the array, and the packed shard."""
@@ -137,7 +137,7 @@ class Size:
     matrix_bytes, truth_bytes
         Sizes of the two staged arrays, which the threads of a worker share.
     width
-        Candidates of a node.
+        Number of candidates of a node.
     dense
         Whether cuts are scored by a dense matrix of distances.
     link_bytes
@@ -145,25 +145,25 @@ class Size:
     of_vectors
         Whether cuts are scored by targets or an embedding.
     most_leaves
-        The most leaves that a tree over features or distances can have; None: as many as rows.
+        Largest number of leaves of a tree over features or distances; None: as many as rows.
     node_value_bytes
-        Bytes of what a node tells beside its cut: the weight of each class, or the mean and the spread of its vectors.
+        Bytes of the values of a node: the weight of each class, or the mean and the spread of its vectors.
     rows_budget
-        Bytes of rows that a tree holds at once if it grows by passes, or of distances that a task does; None: in
-        memory.
+        Bytes of rows that a tree holds at once if it grows by passes, or of distances that a task holds; None: all are
+        in memory.
     n_drawn
-        Rows that a tree is likely to draw.
+        Expected number of rows that a tree draws.
     n_parts
-        Number of parts in which rows lie; None: each worker has all of them. ``matrix_bytes`` is then that of codes.
+        Number of parts of the rows, with ``matrix_bytes`` for their codes; None: each worker has all rows.
     parts_of_worker
-        Most parts of a worker.
+        Largest number of parts of a worker.
     room
-        What a row takes if trees grow by passes over features as they are, or over categories beside codes of bins;
-        None: over codes alone.
+        Memory of a row if trees grow by passes over features themselves, or over categories beside codes of bins; None:
+        over codes alone.
     n_pairs
-        Pairs that a tree is likely to draw, each counted once, if rows are pairs of points; ``n_rows`` are at most.
+        Expected number of different pairs of a tree, if rows are pairs of points; ``n_rows`` is the largest number.
     categories
-        The categories among dense features; None: all are numbers.
+        The categories among dense features; None: all features are numbers.
     of_costs
         Whether cuts are scored by costs of classes.
     """
@@ -189,7 +189,7 @@ class Size:
 
     @property
     def n_leaves(self) -> int:
-        """The most leaves of a tree."""
+        """Largest number of leaves of a tree."""
         return self.n_rows if self.most_leaves is None else self.most_leaves
 
     @property
@@ -215,12 +215,12 @@ class Size:
 
     @property
     def share_of_worker(self) -> float:
-        """The share of all rows that lie on a worker."""
+        """The share of all rows on a worker."""
         return min(1.0, self.parts_of_worker / (self.n_parts or 1))
 
     @property
     def part_bytes(self) -> int:
-        """Size of the codes and the truth of the rows that lie on a worker."""
+        """Size of the codes and the truth of the rows on a worker."""
         return int(self.share_of_worker * (self.matrix_bytes + self.truth_bytes))
 
     @property
@@ -232,11 +232,11 @@ class Size:
 
     @property
     def begun_bytes(self) -> int:
-        """Further memory before the first tree."""
+        """Additional memory before the first tree."""
         return self.truth_bytes * VECTORS_BEGUN if self.of_vectors else 0
 
     def grown_bytes(self, batch: int) -> int:
-        """Memory of ``batch`` trees while they grow by passes, beside the rows or distances that they hold at once."""
+        """Return the memory of ``batch`` trees that grow by passes, beside the rows or distances that they hold."""
         if self.dense:
             n_sums = min(SLAB_CELLS, self.width * batch * self.n_drawn) + self.width * self.n_drawn
             return BYTES_OF_PASSES + BYTES_PER_SUM * n_sums + BYTES_PER_ROW * batch * self.n_rows
@@ -244,7 +244,7 @@ class Size:
         return BYTES_OF_PASSES + batch * of_tree
 
     def walked_bytes(self, batch: int) -> int:
-        """The same while rows walk to their leaves, when no others are held, and while leaves are compared."""
+        """Return the memory of ``batch`` trees while rows walk to their leaves, and while leaves are compared."""
         if self.dense:
             block = (self.rows_budget or 0) // BLOCK_SHARE
             return BYTES_OF_PASSES + block + batch * (BYTES_PER_ROW * self.n_rows + self.triangle_bytes)
@@ -255,7 +255,7 @@ class Size:
 
     @property
     def answered_bytes(self) -> int:
-        """Memory of the sums over categories that a worker has of a level, in parts, while they are added up."""
+        """Memory of the sums over categories of a level on a worker, in parts, while they are added up."""
         if self.categories is None or self.n_parts is None:
             return 0
         of_node = min(self.width, self.categories.n_columns) * self.categories.sums_bytes
@@ -264,7 +264,7 @@ class Size:
 
     @property
     def listed_bytes(self) -> int:
-        """About how many bytes the lists of categories of a tree take, if cuts halve nodes and all cut categories.
+        """Approximate bytes of a tree's lists of categories, if cuts halve nodes and all nodes cut categories.
 
         A node lists at most half of the categories, and of its rows.
 
@@ -282,13 +282,13 @@ class Size:
 
     @property
     def triangle_bytes(self) -> int:
-        """Memory of the distances of all pairs of leaves of a tree, of which a forest keeps a part of its matrix."""
+        """Memory of the distances of all pairs of leaves of a tree."""
         kept = min(4 * self.n_leaves * (self.n_leaves + 1), 4 * self.n_rows**2 // self.n_trees)
         return TRIANGLES_HELD * kept
 
     @property
     def lockstep(self) -> int:
-        """Trees of a task that share passes over distances: as many as fit together after some levels."""
+        """Number of trees of a task that share passes over distances: as many as fit together after some levels."""
         budget = self.rows_budget or 0
         by_blocks = (budget << LEVELS_BY_SUMS) // (4 * self.n_drawn**2)
         by_trees = (budget - budget // BLOCK_SHARE) // (self.triangle_bytes + BYTES_PER_ROW * self.n_rows)
@@ -304,20 +304,20 @@ class Plan:
 
 
 def plan(size: Size, done: Collection[int], slots: int, batch: int | None = None, threads: int = 1) -> Plan:
-    """Divide the trees that are not done yet into tasks.
+    """Divide the missing trees into tasks.
 
     Parameters
     ----------
     size
         Size of the growth.
     done
-        Trees that are committed already; none in a first run.
+        Trees that are already committed; none in a first run.
     slots
-        Threads of all workers together.
+        Number of threads of all workers together.
     batch
-        Trees in a task; None: chosen by the size.
+        Number of trees in a task; None: chosen by the size.
     threads
-        Threads of one worker.
+        Number of threads of a worker.
 
     Examples
     --------
@@ -340,16 +340,16 @@ def plan(size: Size, done: Collection[int], slots: int, batch: int | None = None
 
 
 def _shares(trees: list[int], parts: list[int]) -> list[list[int]]:
-    """Divide trees in proportion to ``parts``, to within one tree; empty shares are left out."""
+    """Divide trees in proportion to ``parts``, to within one tree; empty shares are omitted."""
     whole = sum(parts)
     ends = [len(trees) * end // whole for end in itertools.accumulate(parts, initial=0)]
     return [trees[first:last] for first, last in itertools.pairwise(ends) if first < last]
 
 
 def _parts(size: Size, n_missing: int, slots: int) -> list[int]:
-    """The relative sizes of the tasks: equal, in whole rounds of all slots, so that the last ones end together.
+    """Return the relative sizes of tasks: equal, in whole rounds of all slots, so that the last tasks end together.
 
-    Long tasks do not end together without help, so their last round is cut into halves and quarters.
+    Long tasks would not end together, so their last round is cut into halves and quarters.
     """
     cost, most_at_once, least = size.n_pairs or size.n_rows, LOCKSTEP_ROWS, LEAST_ROWS
     if size.dense:
@@ -370,14 +370,14 @@ def _parts(size: Size, n_missing: int, slots: int) -> list[int]:
 
 
 def merge_bytes(total: int, slots: int) -> int:
-    """Bytes that each merge task writes, give or take a chunk: equal shares, in whole rounds of all slots."""
+    """Return the bytes that each merge task writes, to within a chunk: equal shares, in whole rounds of all slots."""
     least = 1 if total <= MERGED_AT_ONCE * slots else MERGES_PER_SLOT
     rounds = max(least, -(-total // (MERGE_BYTES * slots)))
     return -(-total // (rounds * slots))
 
 
 def projected_bytes(size: Size, batch: int, threads: int) -> int:
-    """The peak memory of a worker with ``threads`` tasks at once; in parts, ``batch`` trees grow at once."""
+    """Return the peak memory of a worker with ``threads`` tasks at once; in parts, ``batch`` trees grow at once."""
     if size.n_parts is not None:
         return _parted_bytes(size, batch)
     if size.rows_budget is not None:
@@ -389,25 +389,25 @@ def projected_bytes(size: Size, batch: int, threads: int) -> int:
     slab = 8 * min(SLAB_CELLS, 2 * size.width * batch * size.n_rows) + 8 * size.width * size.n_rows
     search = size.n_rows * (size.width * 28 if size.dense or size.link_bytes else 24) + size.link_bytes
     packed = 4 * min(PACKED_CELLS, batch * size.n_rows**2 // 2) * 3 // 2 if size.dense else 0
-    packed += size.link_bytes * batch * 3 // 2  # two levels, of which the second one seldom has half
+    packed += size.link_bytes * batch * 3 // 2  # two levels; the second one seldom has half
     task = max(slab + search + packed + batch * size.tree_bytes, 4 * (MERGE_BYTES + SEALED_CHUNK_BYTES))
     return IMPORTED_BYTES + size.matrix_bytes + size.held_bytes + max(threads * task, size.begun_bytes)
 
 
 def _parted_bytes(size: Size, at_once: int) -> int:
-    """The peak memory of a worker on which some parts lie; one tree may be sealed there while others grow."""
+    """Return the peak memory of a worker with some parts; one tree may be sealed there while others grow."""
     n_rows, of_row = size.share_of_worker * size.n_rows, (size.matrix_bytes + size.truth_bytes) / size.n_rows
     picked = 0 if size.categories is None else PICKED_BYTES
     packed = PACKED_MORE * n_rows * (2 * of_row + BYTES_PER_PACKED_ROW + picked)
     growing = at_once * int(n_rows * BYTES_PER_PARTED_ROW + packed + size.answered_bytes)
-    of_classes = 2 * size.n_leaves * size.node_value_bytes  # which each part counts among its rows
+    of_classes = 2 * size.n_leaves * size.node_value_bytes  # each part counts among its rows
     node_values = size.held_bytes if size.of_vectors else (size.n_parts or 1) * of_classes
     sealing = max(size.walked_bytes(1) + node_values, 4 * (MERGE_BYTES + SEALED_CHUNK_BYTES))
     return IMPORTED_BYTES + size.part_bytes + max(growing + sealing, size.held_bytes + size.begun_bytes)
 
 
 def within(size: Size, limit: int, batch: int | None, threads: int) -> Size | None:
-    """The size if trees grow by passes in workers of ``limit`` bytes; None where that does not suffice either.
+    """Return the size of growth by passes in workers of ``limit`` bytes; None if that is not enough either.
 
     Examples
     --------
@@ -427,10 +427,10 @@ def within(size: Size, limit: int, batch: int | None, threads: int) -> Size | No
 
 
 def _within_of_distances(size: Size, free: int, batch: int | None) -> Size | None:
-    """The same where distances are passed over, within ``free`` bytes of a task; None chooses the trees of a task.
+    """Return the size of growth by passes over distances, within ``free`` bytes of a task.
 
-    The fewer trees share a task, the larger is the budget, and the more of them would: so the least number is taken
-    with whose budget no more would.
+    If ``batch`` is None, the number of trees of a task is chosen. The fewer trees share a task, the larger is the
+    budget, and the more trees it could hold, so the smallest number whose budget holds no more trees is taken.
     """
     for n_trees in [batch] if batch else range(1, MAX_BATCH + 1):
         budget, block = free - size.grown_bytes(n_trees), LEAST_BLOCK_ROWS * BLOCK_SHARE * 4 * size.n_rows
@@ -443,7 +443,7 @@ def _within_of_distances(size: Size, free: int, batch: int | None) -> Size | Non
 
 
 def check_worker_memory(limit: int | None) -> None:
-    """Refuse workers with less memory than their imports need, which would die at the start; raises MemoryLimitError.
+    """Refuse workers with less memory than their imports need, which would die at the start; raise MemoryLimitError.
 
     Examples
     --------
@@ -460,12 +460,12 @@ def check_worker_memory(limit: int | None) -> None:
 
 
 def check_memory(projected: int, limit: int | None, further: str = "") -> None:
-    """Refuse a job that needs more memory than a worker has; ``further`` is what else its owner may do.
+    """Refuse a job that needs more memory than a worker has; ``further`` is further advice.
 
     Raises
     ------
     MemoryLimitError
-        With both numbers, and what to do.
+        The message has both numbers, and what to do.
     """
     if limit and projected > limit:
         raise MemoryLimitError(
@@ -487,7 +487,7 @@ class WorkerRoom:
 
 
 def by_passes(params: Params, truth_kind: TruthKind, size: Size, room: WorkerRoom) -> Size | None:
-    """The size of growth by passes; None if that does not fit into memory either.
+    """Return the size of growth by passes; None if that does not fit into memory either.
 
     Parameters
     ----------
@@ -496,7 +496,7 @@ def by_passes(params: Params, truth_kind: TruthKind, size: Size, room: WorkerRoo
     size
         The size with all rows in memory.
     room
-        The memory that there is.
+        The available memory.
     """
     rows = sampling(params, size.n_rows)
     of_row, in_bins = None, bool(params.get("max_bins"))
@@ -518,7 +518,7 @@ def by_passes(params: Params, truth_kind: TruthKind, size: Size, room: WorkerRoo
 
 
 def size_over_rows(params: Params, shape: tuple[int, ...], truth_bytes: int, kind: TruthKind) -> Size:
-    """The size of growth over dense features of this shape, with all rows in memory."""
+    """Return the size of growth over dense features of this shape, with all rows in memory."""
     n_rows, n_columns = shape
     n_trees, matrix_bytes = int(params["n_estimators"] or 1), FLOAT32_BYTES * n_rows * n_columns
     most_leaves = sampling(params, n_rows).most_leaves(params)
@@ -527,7 +527,7 @@ def size_over_rows(params: Params, shape: tuple[int, ...], truth_bytes: int, kin
 
 
 def width_of(params: Params, n_columns: int, kind: TruthKind) -> int:
-    """Candidates of a node of a method over rows, for a kind of ground truth."""
+    """Return the number of candidates of a node in a method over rows, for a kind of ground truth."""
     params = with_max_features(params, kind)
     if "n_pairs" in params:
         return int(params["n_pairs"] or 1)
@@ -537,16 +537,16 @@ def width_of(params: Params, n_columns: int, kind: TruthKind) -> int:
 
 
 def exceeds(method: str, params: Params, shape: tuple[int, ...], room: WorkerRoom) -> bool:
-    """Whether not even one tree fits into memory over features of this shape, whatever their truth takes."""
+    """Return whether not even one tree over features of this shape fits into memory, whatever the size of the truth."""
     if METHODS[method].reads != "features":
         return False
     return projected_bytes(size_over_rows(params, shape, 0, TruthKind.LABELS), room.batch or 1, 1) > room.limit
 
 
 def budget_of(method: str, data: Data, params: Params, room: WorkerRoom) -> int | None:
-    """The budget of rows of trees that grow by passes over data that are there; None: in memory.
+    """Return the budget of rows of trees that grow by passes over data at hand; None: they grow in memory.
 
-    Trees grow by passes if they do not fit into memory otherwise, and if trees of this kind can.
+    Trees grow by passes if they do not fit into memory otherwise, and if trees of this kind can grow by passes.
     """
     kind, rows, has_costs = data.truth.kind, data.rows, data.truth.costs is not None
     if METHODS[method].reads != "features" or kind in {TruthKind.DISTANCES, TruthKind.DIFFERENCES}:
@@ -554,7 +554,7 @@ def budget_of(method: str, data: Data, params: Params, room: WorkerRoom) -> int 
     if not isinstance(data.matrix, np.ndarray) or not isinstance(rows, Features):
         return None
     if (params.get("max_bins") and has_costs) or (rows.n_categories and kind == TruthKind.NOTHING):
-        return None  # costs have no sums over bins, and nothing puts categories in order
+        return None  # costs have no sums over bins, and give categories no order
     size = size_over_rows(params, data.matrix.shape, data.truth.values.nbytes, kind)
     size = replace(size, of_vectors=kind.is_of_vectors, of_costs=has_costs, node_value_bytes=data.node_value_bytes)
     if rows.n_categories:

@@ -1,4 +1,4 @@
-"""The inputs and the needs of a job, from the metadata of its inputs alone, before any value is read."""
+"""The inputs and the needs of a job, from the metadata of its inputs only, before any value is read."""
 
 from __future__ import annotations
 
@@ -65,17 +65,17 @@ if TYPE_CHECKING:
     from distforest.jobs.inputs import Inputs
 
 ZARR = ("zarr.json", ".zgroup", ".zarray")
-"""Files of metadata that make a folder an array or a group."""
+"""Metadata files of an array or a group."""
 
 
 CHECKED_BYTES = 1 << 28
-"""Bytes of inputs up to which `warnings_about_values` reads them, in about a second."""
+"""Size of inputs up to which `warnings_about_values` reads them, in about a second."""
 
 PASSES_CURE = (
     ", or let trees grow by passes: set a larger `min_samples_leaf` or a `max_depth`, `max_bins`, or a smaller "
     "`max_samples`"
 )
-"""What else the owner of a job over features or distances can do if the job does not fit into memory."""
+"""Further advice if a job over features or distances does not fit into memory."""
 
 
 @dataclass(frozen=True)
@@ -85,19 +85,19 @@ class Preview:
     Attributes
     ----------
     inputs
-        The inputs, with what their metadata say.
+        The inputs, with their metadata.
     size, plan
         The size of the growth; the tasks of a first run, and the memory that a worker needs.
     memory_limit
         Memory of a worker: as in the spec, or an equal share of this machine; None on another scheduler.
     scratch
-        Room that the job takes in the scratch folder of this host.
+        Space that the job takes in the scratch folder of this host.
     warnings
         Warnings about inputs with chunks that are not stored.
     least_bytes, whole_bytes
-        Memory that a worker needs with one thread and the smallest tasks; and with all rows and distances in memory.
+        Memory that a worker needs with one thread and the smallest tasks, and with all rows and distances in memory.
     cure
-        What would let the trees grow by passes if they do not fit; "" if nothing would.
+        Advice that lets the trees grow by passes if they do not fit; "" if there is none.
     """
 
     inputs: tuple[JobInput, ...]
@@ -114,7 +114,7 @@ class Preview:
 def check_and_stage(
     spec: Spec, folder: str, memory_limit: int | None = None, hosts: Mapping[str, HostWorkers] | None = None
 ) -> Inputs:
-    """Stage the inputs of a job, after their metadata show that it can run.
+    """Stage the inputs of a job, after checking by their metadata that it can run.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def check_and_stage(
     memory_limit
         Memory of a worker in bytes, as its cluster reports it; by default that of the preview.
     hosts
-        The workers by their hosts, as their cluster reports them; by default those of the preview.
+        The workers by host, as their cluster reports them; by default those of the preview.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def check_and_stage(
     MemoryLimitError
         The job does not fit into the memory of a worker.
     JobError
-        It does not fit into the scratch folder; nothing was staged.
+        The job does not fit into the scratch folder; nothing was staged.
     """
     spec.run.scratch_folder.check()
     seen = preview(spec, memory_limit, hosts)
@@ -150,7 +150,7 @@ def check_and_stage(
 
 
 def warnings_about_values(spec: Spec, seen: Preview) -> list[str]:
-    """What a fit will warn of in its inputs, such as the findings of checks; inputs of many bytes are not read.
+    """Return the warnings of a fit about its inputs, such as the findings of checks; large inputs are not read.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def warnings_about_values(spec: Spec, seen: Preview) -> list[str]:
 
 
 def absent_inputs(spec: AnySpec) -> list[str]:
-    """The addresses of inputs that may exist elsewhere: neither they nor groups that lack them are on this host."""
+    """Return the addresses of inputs that are not on this host but may exist elsewhere, with their groups."""
     return [address for address in spec.input_addresses if not (_is_there(address) or _group_of(address))]
 
 
@@ -178,7 +178,7 @@ def _is_there(address: str) -> bool:
 
 
 def _group_of(address: str) -> str | None:
-    """The group that should hold an array, if it is on this host; None: nobody here can tell."""
+    """Return the group that should contain an array, if it is on this host; otherwise None."""
     group, _, name = address.rstrip("/").rpartition("/")
     return group if name and any(_is_there(f"{group}/{metadata}") for metadata in ZARR) else None
 
@@ -186,8 +186,8 @@ def _group_of(address: str) -> str | None:
 def preview(spec: Spec, memory_limit: int | None = None, hosts: Mapping[str, HostWorkers] | None = None) -> Preview:
     """Open the metadata of the inputs and plan the job.
 
-    Trees grow in parts if the spec has parts, and by passes if they do not fit into a worker otherwise, even one at a
-    time.
+    Trees grow in parts if the spec has parts. They grow by passes if not even one tree at a time fits into a worker
+    otherwise.
 
     Parameters
     ----------
@@ -196,12 +196,12 @@ def preview(spec: Spec, memory_limit: int | None = None, hosts: Mapping[str, Hos
     memory_limit
         Memory of a worker in bytes; None: as in the spec, or an equal share of this machine.
     hosts
-        The workers by their hosts; None: those of the embedded cluster.
+        The workers by host; None: those of the embedded cluster.
 
     Raises
     ------
     SpecError
-        Inputs are missing, of a wrong shape or dtype, or do not fit each other; the error lists all faults.
+        Inputs are missing, have a wrong shape or dtype, or do not fit each other; the error lists all faults.
     """
     seen, faults, warnings = list[JobInput](), list[str](), list[str]()
     for one in inputs_of(spec):
@@ -226,7 +226,7 @@ def preview(spec: Spec, memory_limit: int | None = None, hosts: Mapping[str, Hos
     if spec.run.parts is not None:
         n_parts = min(workers, size.n_rows) if isinstance(spec.run.parts, str) else spec.run.parts
         codes = size.matrix_bytes // FLOAT32_BYTES
-        if size.categories is not None:  # they lie beside the codes, as they are
+        if size.categories is not None:  # they are stored unchanged beside the codes
             codes += FLOAT32_BYTES * size.n_rows * size.categories.n_columns
         size = replace(size, matrix_bytes=codes, n_parts=n_parts, parts_of_worker=-(-n_parts // workers))
         least_batch = spec.run.batch or TREES_AT_ONCE
@@ -240,7 +240,7 @@ def preview(spec: Spec, memory_limit: int | None = None, hosts: Mapping[str, Hos
 
 
 def _may_pass(spec: Spec, seen: Sequence[JobInput], size: Size) -> bool:
-    """Whether trees of this kind grow by passes, as far as metadata tell; see `distforest.growth.row_blocks`."""
+    """Return whether trees of this kind can grow by passes, judging by metadata; see `distforest.growth.row_blocks`."""
     kind = truth_of(spec)[0]
     if METHODS[spec.method].reads != "features":
         return False
@@ -255,9 +255,9 @@ def _may_pass(spec: Spec, seen: Sequence[JobInput], size: Size) -> bool:
 
 
 def faults_of_metadata(spec: Spec) -> list[str]:
-    """The faults of a job in the metadata of those inputs that this host can open; other inputs are skipped.
+    """Return the faults of a job in the metadata of those inputs that this host can open; other inputs are skipped.
 
-    Nothing else is read from a store, because a service must answer a submit at once.
+    Nothing else is read from a store, because a service must answer a submission at once.
     """
     seen, faults, is_all = list[JobInput](), list[str](), True
     for one in inputs_of(spec):
@@ -274,7 +274,7 @@ def faults_of_metadata(spec: Spec) -> list[str]:
 
 
 async def faults_on_a_worker(spec: AnySpec) -> list[str]:
-    """The faults of a job in the metadata of its inputs, for a worker, which must see all of them; in a thread."""
+    """Return the faults of a job in the metadata of its inputs, all of which a worker must see; runs in a thread."""
 
     def faults() -> list[str]:
         absent = [f"input: nothing is at {address} on {platform.node()}" for address in absent_inputs(spec)]
@@ -287,7 +287,7 @@ async def faults_on_a_worker(spec: AnySpec) -> list[str]:
 
 
 def with_metadata(one: JobInput) -> JobInput:
-    """Read the metadata of an input; raises InputError for a wrong shape or dtype."""
+    """Read the metadata of an input; raise InputError for a wrong shape or dtype."""
     address, reading, role = one.address, one.reading, one.role
     if not _is_there(address) and (group := _group_of(address)):
         names = [name for name in Folder(group).folders() if any(_is_there(f"{group}/{name}/{held}") for held in ZARR)]
@@ -319,7 +319,7 @@ def with_metadata(one: JobInput) -> JobInput:
 
 
 def _faults_of_functions(spec: Spec) -> list[str]:
-    """The faults of functions for similarities; they are imported, but not called."""
+    """Return the faults of functions for similarities; they are imported, but not called."""
     faults: list[str] = []
     for name, relation in spec.input.relations.items():
         for number, part in relation.functions:
@@ -333,7 +333,7 @@ def _faults_of_functions(spec: Spec) -> list[str]:
 
 
 def _fault_of(place: str, look: Callable[[], object]) -> list[str]:
-    """The fault of a place of the spec, if ``look`` raises InputError; else none."""
+    """Return the fault of a place of the spec, if ``look`` raises InputError, otherwise an empty list."""
     try:
         look()
     except InputError as error:
@@ -342,7 +342,7 @@ def _fault_of(place: str, look: Callable[[], object]) -> list[str]:
 
 
 def _faults_together(spec: Spec, seen: Sequence[JobInput]) -> list[str]:
-    """The faults of inputs and parameters that do not fit each other."""
+    """Return the faults of inputs and parameters that do not fit each other."""
     faults, (kind, _) = list[str](), truth_of(spec)
     by_role = {one.role: one for one in reversed(seen)}
     matrix, truth = by_role.get(Role.MATRIX), by_role.get(Role.TRUTH)
@@ -373,7 +373,7 @@ def _faults_together(spec: Spec, seen: Sequence[JobInput]) -> list[str]:
 
 
 def _check_truth(truth: JobInput, kind: TruthKind) -> None:
-    """Refuse targets or vectors that are no numbers, several targets for a row, and links with unclear names."""
+    """Refuse targets or vectors that are not numbers, several targets per row, and links with ambiguous names."""
     if kind.is_of_amounts and truth.dtype.startswith("complex"):
         raise InputError(f"numbers were expected, found dtype {truth.dtype}")
     if kind in {TruthKind.TARGETS, TruthKind.DIFFERENCES} and truth.shape[1:] not in {(), (1,)}:
@@ -384,7 +384,7 @@ def _check_truth(truth: JobInput, kind: TruthKind) -> None:
 
 
 def _faults_of_sizes(spec: Spec, seen: Sequence[JobInput], n_rows: int) -> list[str]:
-    """The faults of parameters that need more rows, points or pairs than there are."""
+    """Return the faults of parameters that need more rows, points or pairs than there are."""
     faults, params, there = list[str](), spec.params, n_rows
     if METHODS[spec.method].reads == "points":
         features = spec.input.addresses["features"]
@@ -394,7 +394,7 @@ def _faults_of_sizes(spec: Spec, seen: Sequence[JobInput], n_rows: int) -> list[
             schema = Schema.from_array(features, array) or Schema.unnamed(int(array.shape[1]))
             for number, one in enumerate(spec.input.comparisons):
                 faults += _fault_of(f"input.comparisons.{number}", partial(one.on, schema))
-        if params.get("resample") == "pairs":  # of those drawn from labels, the number is not known yet
+        if params.get("resample") == "pairs":  # the number of pairs drawn from labels is not known yet
             there = next((one.shape[0] for one in seen if one.role == Role.PAIRS), sys.maxsize)
         if isinstance(params["max_samples"], int) and params["max_samples"] > there:
             faults.append(f"params.max_samples: {params['max_samples']} of {there} were requested")
@@ -405,7 +405,7 @@ def _faults_of_sizes(spec: Spec, seen: Sequence[JobInput], n_rows: int) -> list[
 
 
 def _faults_of_parts(spec: Spec, seen: Sequence[JobInput], n_rows: int) -> list[str]:
-    """What does not go with rows in parts, as far as metadata tell; see `distforest.growth.parts`."""
+    """Return the faults of rows in parts, judging by metadata; see `distforest.growth.parts`."""
     parts = spec.run.parts
     if parts is None:
         return []
@@ -415,14 +415,14 @@ def _faults_of_parts(spec: Spec, seen: Sequence[JobInput], n_rows: int) -> list[
     if spec.params.get("feature_weights") == "dependence":
         found.append("feature_weights='dependence', whose screen stages all rows on each host")
     expected = "dense features in bins (`max_bins`), from labels, targets or an embedding"
-    faults = [f"run.parts: trees grow in parts over {expected}, found {', '.join(found)}; leave it out"] * bool(found)
+    faults = [f"run.parts: trees grow in parts over {expected}, found {', '.join(found)}; omit it"] * bool(found)
     if isinstance(parts, int) and parts > n_rows:
         faults.append(f"run.parts: at most one part for each of {counted(n_rows, 'row')} was expected, found {parts:,}")
     return faults
 
 
 def _found_without_sums(spec: Spec, seen: Sequence[JobInput]) -> list[str]:
-    """What keeps cuts from following from sums over codes, as far as metadata tell.
+    """Return what prevents cuts by sums over codes, judging by metadata.
 
     `distforest.growth.row_blocks.check_by_sums` refuses the same when all rows have been read.
     """
@@ -443,9 +443,9 @@ def _found_without_sums(spec: Spec, seen: Sequence[JobInput]) -> list[str]:
 
 
 def _size(spec: Spec, seen: Sequence[JobInput]) -> Size:
-    """The size of the growth, as `distforest.jobs.train.size_of` will compute it from the staged inputs.
+    """Return the size of the growth, as `distforest.jobs.train.size_of` will compute it from the staged inputs.
 
-    Metadata do not have the number of classes, so the class counts of nodes are not included here.
+    Metadata lack the number of classes, so the class counts of nodes are not included here.
     """
     by_role, (kind, _), reads = {one.role: one for one in reversed(seen)}, truth_of(spec), METHODS[spec.method].reads
     truth = by_role.get(Role.TRUTH)
@@ -468,7 +468,7 @@ def _size(spec: Spec, seen: Sequence[JobInput]) -> Size:
     has_costs, categories = Role.COSTS in by_role, None
     if matrix.reading is FEATURES and not matrix.kernels and matrix.n_stored is None:
         schema = Schema.from_array(matrix.address, open_array(matrix.address))
-        if schema is not None and any(schema.n_categories):  # metadata have no classes, so these are taken as two
+        if schema is not None and any(schema.n_categories):  # metadata have no classes, so two are assumed
             of_costs = None, RANKED_BY_COSTS
             scored_by = of_costs if has_costs else (2 if kind == TruthKind.LABELS else None, n_dimensions)
             categories = CategorySizes(*sizes_of(schema.n_categories), *scored_by)
@@ -489,11 +489,11 @@ def _size(spec: Spec, seen: Sequence[JobInput]) -> Size:
 
 
 def _n_pairs(spec: Spec, n_points: int, given: JobInput | None) -> int:
-    """Pairs of a tree."""
+    """Return the number of pairs of a tree."""
     pairs = 0 if given is None else given.shape[0]
     if "n_constraints" in spec.params:
         wanted = spec.params["n_constraints"]
-        return pairs or 4 * (ENOUGH if wanted == "auto" else int(wanted))  # for two classes: metadata has no classes
+        return pairs or 4 * (ENOUGH if wanted == "auto" else int(wanted))  # for two classes: metadata have no classes
     there = pairs or n_points * (n_points - 1) // 2
     return there if spec.params["sampling"] == "all" and not pairs else min(int(spec.params["n_pairs"]), there)
 

@@ -1,4 +1,4 @@
-"""The progress of tasks for a person who waits, on stderr: bars on a terminal or in a notebook, otherwise lines."""
+"""The progress of tasks on stderr: bars on a terminal or in a notebook, otherwise lines."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ UNITS = {
     "merge": "parts",
     "score": "rows",
 }
-"""The unit that each run of tasks counts."""
+"""The unit of each run of tasks."""
 
 LINE_SECONDS = 1.0
 """Least number of seconds between two lines of progress; the last line of a run is always printed."""
 
 
 def progress_in_words(progress: Progress) -> str:
-    """Write the progress of a run in words.
+    """Format the progress of a run.
 
     Examples
     --------
@@ -51,21 +51,21 @@ def progress_in_words(progress: Progress) -> str:
 
 
 def rate_in_words(progress: Progress) -> str:
-    """Write the number finished per second, or the seconds for each; empty before the first is finished."""
+    """Format the number finished per second, or the seconds for each; empty before the first is finished."""
     if not progress.rate:
         return ""
     return f"{progress.rate:,.1f} a second" if progress.rate >= 1 else f"{1 / progress.rate:,.1f} s each"
 
 
 def left(progress: Progress) -> str:
-    """Write the time left, or at the end the time taken; empty before the first is finished."""
+    """Format the time left or, at the end, the time taken; empty before the first is finished."""
     if progress.done >= progress.total:
         return f"done in {progress.seconds:,.1f} s"
     return f"{span(progress.remaining)} left" if math.isfinite(progress.remaining) else ""
 
 
 def span(seconds: float) -> str:
-    """Write a span of time in words.
+    """Format a span of time.
 
     Examples
     --------
@@ -86,9 +86,9 @@ class LineWatch:
     Parameters
     ----------
     stream
-        The lines are printed to it.
+        Stream to which the lines are printed.
     clock
-        Returns the time in seconds; tests pass one of their own.
+        Function that returns the time in seconds; tests replace it.
     """
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
@@ -115,17 +115,17 @@ class BarWatch:
         words = progress_in_words(progress).removeprefix(f"{progress.name} ")
         if progress.name not in self._known or progress.done == 0:
             self._known[progress.name] = self._bars.add_task(progress.name, total=progress.total, words=words)
-        is_last = progress.done >= progress.total  # in a notebook rich does not draw again at the end
+        is_last = progress.done >= progress.total  # in a notebook, rich does not redraw at the end
         self._bars.update(self._known[progress.name], completed=progress.done, words=words, refresh=is_last)
 
 
 @contextmanager
 def shown_progress() -> Iterator[Watch]:
-    """Give a watcher to the block: of bars where they can be seen (without colour under NO_COLOR), else of lines.
+    """Yield a watcher that shows bars where possible (without colour under NO_COLOR), otherwise lines.
 
-    Bars can be seen if stderr is a terminal, or in a notebook with ipywidgets. Lines are printed on stderr.
+    Bars are possible if stderr is a terminal, and in a notebook with ipywidgets. Lines are printed on stderr.
     """
-    from rich.console import Console  # noqa: PLC0415  (slow, and most fits show nothing)
+    from rich.console import Console  # noqa: PLC0415  (slow, and most fits show no progress)
     from rich.progress import BarColumn, TextColumn  # noqa: PLC0415
     from rich.progress import Progress as Bars  # noqa: PLC0415
     from rich.table import Column  # noqa: PLC0415

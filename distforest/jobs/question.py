@@ -12,50 +12,49 @@ if TYPE_CHECKING:
     from distforest.jobs.spec import Relation
 
 ARRAYS = ("queries", "reference", "pairs", "training")
-"""The arrays that a question may name."""
+"""Arrays that a question may name."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question to a forest: an answer, the rows that it is about, and its options.
+    """A question to a forest: the answer to compute, the rows that it is about, and its options.
 
     Attributes
     ----------
     forest
         Address of a sealed forest.
     queries
-        Address of a Zarr array of rows, as `Forest.source` reads them, shape (n, n_columns); similarities may also be
-        a sparse matrix in Zarr.
+        Address of a Zarr array of rows, as `Forest.source` reads them, shape (n, n_columns); similarities may also be a
+        sparse matrix in Zarr.
     answer
         The name of one of `distforest.jobs.answers.ANSWERS`.
     reference
-        For ``"distance"`` and ``"proximity"``: address of the rows that queries are compared with; the training rows
-        by default.
+        For ``"distance"`` and ``"proximity"``: address of the rows with which queries are compared; by default the
+        training rows.
     pairs
         For ``"pairs"``: address of the row numbers of each pair in ``queries``, shape (n_pairs, 2).
     n_neighbors
-        For ``"neighbors"``.
+        For ``"neighbors"``: number of neighbours.
     without_self
-        For ``"neighbors"``: whether the queries are the training rows, in their order, and none is its own neighbour.
+        For ``"neighbors"``: whether the queries are the training rows, in order, and none is its own neighbour.
     training_ids
-        For ``"neighbors"`` in a table: address of the training rows, beside which `ingest` has kept names; the
-        neighbours are then named, and not numbered.
+        For ``"neighbors"`` in a table: address of the training rows, beside which `ingest` has stored names; the
+        neighbours then have names instead of numbers.
     callback
-        The function that computes similarities; ``queries`` and ``reference`` then hold objects.
+        The function that computes similarities; ``queries`` and ``reference`` then contain objects.
     training
-        With a callback, the address of the training objects; their numbers by default.
+        With a callback, the address of the training objects; by default their numbers.
     strict
         Whether arrays are refused if some of their chunks are not stored.
     max_bytes
-        Most bytes that an array may announce, however few of them are stored.
+        Largest size that the metadata of an array may give, in bytes, however few bytes are stored.
     source
-        What messages call the queries, if they come from a file.
+        Name of the queries in messages, if they come from a file.
     sides, distances
         For ``"distance"``, both or neither: which distance to a training row is taken, one of
-        `distforest.distance_sides.SIDED`; and the ground truth of the training rows, by which their own distances
-        count.
+        `distforest.distance_sides.SIDED`; and the ground truth of the training rows, which gives their own distances.
     scratch
-        With these, the folder for staged files, of which each host has its own.
+        With these, the folder for staged files; each host has one.
     """
 
     forest: str
@@ -77,17 +76,17 @@ class Question:
 
     @property
     def called(self) -> str:
-        """What messages call the queries."""
+        """Name of the queries in messages."""
         return self.source or self.queries
 
     @property
     def arrays(self) -> dict[str, str]:
-        """The addresses of all arrays that are read, by their names."""
+        """The addresses of all arrays that are read, by name."""
         of_truth = {} if self.distances is None else self.distances.addresses_as("distances")
         return {name: address for name in ARRAYS if (address := getattr(self, name))} | of_truth
 
     def addresses(self) -> dict[str, str]:
-        """The addresses of everything that is read, by name."""
+        """Return the addresses of everything that is read, by name."""
         ledger = self.callback.ledger if self.callback else None
         others = {"ledger": ledger, "training_ids": self.training_ids}
         return {"forest": self.forest, **self.arrays, **{name: own for name, own in others.items() if own}}

@@ -1,4 +1,4 @@
-"""Reading a table from TOML or JSON, with the line of each key, and writing what is wrong with it."""
+"""Reading a table from TOML or JSON, with the line of each key, and reporting its faults."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ SPEC_BYTES = 2**20
 """Size of the largest text that is read."""
 
 MAX_KEYS = 100
-"""Keys of the largest table that is read, and similarities of the longest list."""
+"""Largest number of keys of a table, and of similarities in a list."""
 
 MAX_DEPTH = 8
-"""Names in the longest place whose line is found; those of a spec are shorter."""
+"""Largest number of names in a place whose line is found; those of a spec are shorter."""
 
 LARGEST_INTEGER = 2**63 - 1
-"""The largest integer of TOML."""
+"""Largest integer of TOML."""
 
 Place = tuple[str, ...]
-"""The place of a value: the names of the tables around it, and its own name."""
+"""The place of a value: the names of the tables around it, and its name."""
 
 
 LAZY_KIND = "lazy"
-"""The kind of distances or similarities that a function computes."""
+"""Kind of distances or similarities that a function computes."""
 
 
 def bytes_in(size: object) -> int:
-    """Return a number of bytes from 1, given as such or with a unit such as "4GiB"; raises ValueError.
+    """Return a number of bytes from 1, given as a number or with a unit such as "4GiB"; raise ValueError.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def bytes_in(size: object) -> int:
 
 
 class _Shown(reprlib.Repr):
-    """A short repr of anything: Python refuses to write integers of more than 4300 digits."""
+    """A short repr of any value; Python refuses to write integers of more than 4300 digits."""
 
     def repr_int(self, x: int, level: int) -> str:
         return super().repr_int(x, level) if x.bit_length() <= 64 else f"an integer of {x.bit_length()} bits"
@@ -66,17 +66,17 @@ _SHOWN.maxstring = _SHOWN.maxother = 80
 
 
 def shown(value: object) -> str:
-    """Write a value for an error message, cut to a readable length."""
+    """Format a value for an error message, cut to a readable length."""
     return _SHOWN.repr(value)
 
 
 def listed(words: Iterable[str]) -> str:
-    """Write words for an error message."""
+    """Format a list of words for an error message."""
     return ", ".join(map(repr, words))
 
 
 def sentence(place: Place, line: int, what: str) -> str:
-    """Write a fault, which begins with its place.
+    """Format a fault, which begins with its place.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def refusal(faults: Iterable[tuple[Place, str]], lines: Mapping[Place, int]) -> 
 
 
 def read_json(source: str) -> object:
-    """Read a JSON text; raises SpecError if it is not JSON."""
+    """Read a JSON text; raise SpecError if it is not JSON."""
     try:
         return json.loads(_decoded(source.encode("utf-8", "surrogatepass")))
     except (ValueError, RecursionError) as error:
@@ -122,7 +122,7 @@ def read_json(source: str) -> object:
 
 
 def read_toml(source: str | os.PathLike[str]) -> tuple[dict[str, object], dict[Place, int]]:
-    """Read a TOML text or file: its table, and the line of each key; raises SpecError if it is not TOML."""
+    """Read a TOML text or file: its table, and the line of each key; raise SpecError if it is not TOML."""
     if isinstance(source, str):
         data = source.encode("utf-8", "surrogatepass")
     else:
@@ -140,7 +140,7 @@ def read_toml(source: str | os.PathLike[str]) -> tuple[dict[str, object], dict[P
         at = re.match(r"(\d+), column (\d+)", column)
         what = f"is not TOML: {fault}" + (f" (column {at[2]})" if at else "")
         if fault == "Invalid value":
-            what += "; put words in quotes, write true and false in lower case, and leave out what is None"
+            what += "; put texts in quotes, write true and false in lower case, and omit what is None"
         if "Unescaped" in fault:
             what += "; put paths with backslashes in single quotes, or write /"
         raise SpecError([sentence((), int(at[1]) if at else content.count("\n") + 1, what)]) from None
@@ -167,9 +167,9 @@ _KEY = re.compile(
 
 
 def key_lines(content: str) -> dict[Place, int]:
-    """Find the line on which each key of a TOML text first occurs; a key in an inline table has none of its own.
+    """Find the line on which each key of a TOML text first occurs; a key in an inline table has no line.
 
-    A key in more tables than `MAX_DEPTH` has none either, so that the time is linear in the length of the text.
+    A key within more than `MAX_DEPTH` tables has no line either, so that the time is linear in the length of the text.
 
     Examples
     --------

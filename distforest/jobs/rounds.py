@@ -1,4 +1,4 @@
-"""Rounds: trees whose rows lie in parts grow level by level, by tasks that answer each other; see `growth.parts`.
+"""Rounds: trees whose rows are in parts grow level by level, by tasks that answer each other; see `growth.parts`.
 
 ::
 
@@ -8,8 +8,8 @@
 
     all decisions, all packs -> table -> each part walks -> one task commits the tree as a shard
 
-The driver sees decisions alone. All else lies on the workers, as answers of tasks that are pure functions of others:
-what is lost with a worker is computed again from what led to it, by whoever runs the cluster.
+The driver sees only decisions. Everything else stays on the workers, as answers of tasks that are pure functions of
+others. The cluster computes what is lost with a worker again from what led to it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 JOINED = 8
-"""Answers that a task adds up at most."""
+"""Largest number of answers that a task adds up."""
 
 
 @dataclass(frozen=True)
@@ -77,20 +77,20 @@ class PartedTree:
 def grow_in_parts(
     inputs: Inputs, trees: Sequence[int], shards: Folder, cluster: Cluster, work: Work, at_once: int, stop: str | None
 ) -> list[Receipt]:
-    """Grow trees of features that lie in parts, and commit each as a shard; returns their receipts.
+    """Grow trees of features that lie in parts, and commit each as a shard; return their receipts.
 
     Parameters
     ----------
     inputs
-        With parts.
+        Inputs with parts.
     trees
         Numbers of the trees.
     shards
-        Where they are committed.
+        Folder to which the trees are committed.
     cluster, work
-        Where tasks run, and how.
+        The cluster of the tasks, and their run.
     at_once
-        Trees that grow at once.
+        Number of trees that grow at once.
     stop
         The folder of the stop sign.
 
@@ -99,7 +99,7 @@ def grow_in_parts(
     InputError
         The features have changed since they were read.
     JobError
-        A task failed for good.
+        A task failed permanently.
     """
     if not trees:
         return []
@@ -117,14 +117,14 @@ def grow_in_parts(
 
 
 def _parts_of(inputs: Inputs) -> StagedParts:
-    assert inputs.parts is not None  # noqa: S101  (callers look before)
+    assert inputs.parts is not None  # noqa: S101  (callers check this)
     return inputs.parts
 
 
 def _trees(
     links: TaskLinks, tasks: Sequence[PartedTree], rowless: Handle, parts: Sequence[Handle]
 ) -> Course[list[Receipt]]:
-    """The course of some trees, which go down level by level in step; a tree that is done waits for the others."""
+    """Run the course of some trees, which grow level by level in step; a finished tree waits for the others."""
     calls = _SharedCalls(links)
     courses = [_tree(calls, task, rowless, parts) for task in tasks]
     receipts: list[Receipt] = []
@@ -149,7 +149,7 @@ def _trees(
 def _tree(
     calls: _SharedCalls, task: PartedTree, rowless: Handle, parts: Sequence[Handle]
 ) -> Generator[_OwnAnswer, Any, Receipt]:
-    """The course of one tree."""
+    """Run the course of one tree."""
     began, rows_of_pack = time.perf_counter(), _parts_of(task.inputs).rows_of_pack
     drawn = [calls.alone(draw_part, part, rowless, task.tree, near=number) for number, part in enumerate(parts)]
     rows = [
@@ -205,7 +205,7 @@ def _tree(
 
 
 def _joined(calls: _SharedCalls, answers: list[_OwnAnswer]) -> list[_OwnAnswer]:
-    """The tallies of all parts, added up in a tree of tasks until they are few."""
+    """Return the tallies of all parts, added up in a tree of tasks until few are left."""
     while len(answers) > JOINED:
         groups = [answers[first : first + JOINED] for first in range(0, len(answers), JOINED)]
         lanes = [(len(groups), number) for number in range(len(groups))]
@@ -220,7 +220,7 @@ def _joined(calls: _SharedCalls, answers: list[_OwnAnswer]) -> list[_OwnAnswer]:
 
 
 class _SharedCall:
-    """A call of a function for some trees, of each of which it is given the arguments."""
+    """A call of a function for some trees, with the arguments for each of them."""
 
     def __init__(self, function: Callable[..., object]) -> None:
         self.function = function
@@ -230,17 +230,17 @@ class _SharedCall:
 
 
 class _OwnAnswer(NamedTuple):
-    """What a call has answered of one of its trees."""
+    """The answer of a call for one of its trees."""
 
     call: _SharedCall
     place: int
 
 
 class _SharedCalls:
-    """Calls of several trees that go down in step: those of one function in one lane are a single task.
+    """Calls for several trees that grow in step: those of one function in one lane form a single task.
 
-    A task costs the scheduler and a worker the same, however many trees it is for. A lane is what is done where a part
-    lies, or a pack.
+    A task costs the scheduler and a worker the same, however many trees it is for. A lane is the work at one part, or
+    of one pack.
     """
 
     def __init__(self, links: TaskLinks) -> None:
@@ -250,14 +250,14 @@ class _SharedCalls:
     def shared(
         self, lane: object, function: Callable[..., object], *arguments: object, near: int | None = None
     ) -> _OwnAnswer:
-        """Call a function for a tree, and in the same task for all others that do so before the calls are made."""
+        """Call a function for a tree, in one task with the other trees that request it before the calls are made."""
         call = self._open.setdefault((function, lane), _SharedCall(function))
         call.arguments.append(list(arguments))
         call.near = call.near if near is None else near
         return _OwnAnswer(call, len(call.arguments) - 1)
 
     def alone(self, function: Callable[..., object], *arguments: object, near: int | None = None) -> _OwnAnswer:
-        """Call a function for a tree in a task of its own."""
+        """Call a function for a tree in a separate task."""
         return self.shared(object(), function, *arguments, near=near)
 
     def make(self) -> None:
@@ -267,7 +267,7 @@ class _SharedCalls:
         self._open = {}
 
     def _make(self, call: _SharedCall) -> Handle:
-        """Make a call, after those whose answers it is given; returns its handle."""
+        """Make a call, after those whose answers it needs; return its handle."""
         if call.handle is None:
             arguments, call.arguments = call.arguments, []
             given = [self._given(own) for own in arguments]
@@ -281,7 +281,7 @@ class _SharedCalls:
 
 
 PlacesOfOwn = int | None | list["PlacesOfOwn"]
-"""Where an argument is among the answers of a task; None: it is itself one. A list has those of its entries."""
+"""Position of an argument among the answers of a task; None if it is an answer itself. A list has one per entry."""
 
 
 def _places(argument: object) -> PlacesOfOwn:
@@ -291,14 +291,14 @@ def _places(argument: object) -> PlacesOfOwn:
 
 
 def _picked(argument: Any, places: PlacesOfOwn) -> Any:
-    """An argument, for which a tree's own answer has taken the place of those of all trees."""
+    """Return an argument in which a tree's own answer replaces the answers of all trees."""
     if isinstance(places, list):
         return [_picked(own, place) for own, place in zip(argument, places, strict=True)]
     return argument if places is None else argument[places]
 
 
 def _checked(links: TaskLinks) -> Callable[..., Handle]:
-    """Calls of functions that refuse to run where the growth has another version."""
+    """Return a caller of functions that refuse to run where the growth has another version."""
 
     def call(function: Callable[..., object], *arguments: object, near: int | None = None) -> Handle:
         return links.call(of_same_growth, GROWTH, function, *arguments, near=near)
@@ -309,13 +309,13 @@ def _checked(links: TaskLinks) -> Callable[..., Handle]:
 def of_same_growth(
     growth: int, function: Callable[..., R], places: list[PlacesOfOwn], arguments: list[list[object]]
 ) -> list[R]:
-    """Call a function for each tree, if this process has this version of the growth; raises JobError if not."""
+    """Call a function for each tree; raise JobError if this process has another version of the growth."""
     check_own_growth(growth)
     return [function(*_picked(own, of_tree)) for own, of_tree in zip(arguments, places, strict=True)]
 
 
 def _itself(answer: R) -> R:
-    """A tree's own answer, which is not sent elsewhere with those of others."""
+    """Return a tree's own answer, which is then not sent elsewhere with those of other trees."""
     return answer
 
 
@@ -323,12 +323,12 @@ def _itself(answer: R) -> R:
 
 
 def rowless_growth(inputs: Inputs) -> RowlessGrowth:
-    """All of a job's growth but its rows; opens the whole truth on the host of the task."""
+    """Return a job's growth without its rows; open the whole truth on the host of the task."""
     return RowlessGrowth.from_problem(over_rows(inputs.problem()))
 
 
 def open_part(inputs: Inputs, number: int) -> PartOfRows:
-    """Read the rows of a part from where they are stored; raises InputError if they have changed."""
+    """Read the rows of a part from where they are stored; raise InputError if they have changed."""
     check_own_growth(inputs.growth)
     parts = _parts_of(inputs)
     assert isinstance(inputs.matrix, Staged)  # noqa: S101  (features in parts are dense)

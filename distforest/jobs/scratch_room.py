@@ -1,6 +1,6 @@
-"""The room of a host: the memory of this process, and what a job writes into the scratch folder.
+"""The room of a host: the memory of this process, and the space that a job takes in the scratch folder.
 
-A job stages files there, and trees that grow by passes write their rows.
+A job stages files there, and trees that grow by passes write their rows there.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from distforest.sources.scratch import ScratchFolder
 
 SMALL_BYTES, SCREENED_BYTES = 1 << 16, 8
-"""Bytes of what is staged beside the inputs: headers and small arrays; what a screen has found of each column."""
+"""Bytes of headers and small arrays that are staged beside the inputs; bytes of a screen's result per column."""
 
 BYTES_OF_WAITING_ROW = 16
-"""Bytes of a row that waits on disk, beside its codes and truth: its number and how often it is drawn, there twice."""
+"""Bytes of a row that waits on disk, beside its codes and truth: its number and multiplicity, each stored twice."""
 
 TIMES_WRITTEN = 2
-"""How often a tree's rows are on disk at once: while a node is parted, its own are there and its children's."""
+"""Number of copies of a tree's rows on disk: while a node is split, its rows and those of its children exist."""
 
 
 class HostWorkers(NamedTuple):
@@ -38,9 +38,10 @@ class HostWorkers(NamedTuple):
     threads: int = 1
 
     def passes_bytes(self, code_bytes: int, row_bytes: int, n_drawn: int) -> int:
-        """Bytes that they write while trees grow by passes over rows: codes each for itself, rows of a tree a thread.
+        """Return the bytes that the workers write while trees grow by passes over rows.
 
-        A row takes ``row_bytes`` for its codes, or its features where these are read as they are, and its truth.
+        Each worker writes the codes, and each thread the rows of a tree. A row takes ``row_bytes`` for its truth and
+        its codes, or its features if these are read directly.
 
         Examples
         --------
@@ -54,7 +55,7 @@ class HostWorkers(NamedTuple):
 
 
 def workers_here(hosts: Mapping[str, HostWorkers]) -> HostWorkers:
-    """The workers among those of some hosts that are on this one, which may be known by several addresses.
+    """Return the workers on this host, which may be known by several addresses.
 
     Examples
     --------
@@ -74,19 +75,19 @@ class ScratchRoom(NamedTuple):
     passes: int = 0
 
     def check(self, scratch: ScratchFolder) -> None:
-        """Refuse a job for which there is no room, before anything is staged; raises JobError."""
+        """Refuse a job for which there is not enough space, before anything is staged; raise JobError."""
         scratch.check_room(self.staged, self.passes)
 
 
 def scratch_room(seen: Sequence[JobInput], size: Size, here: HostWorkers) -> ScratchRoom:
-    """The room that a job takes, as far as the metadata of its inputs tell, with these workers on the host."""
+    """Return the space that a job takes, judging by the metadata of its inputs, with these workers on the host."""
     codes = size.matrix_bytes // 4 if size.room is None else size.n_rows * size.room.stored_bytes
     row_bytes = (codes + size.truth_bytes) // size.n_rows if size.room is None else size.room.bytes_on_disk
     by_passes = size.rows_budget is not None and not size.dense
     matrices, truth = [one for one in seen if one.role == Role.MATRIX], size.truth_bytes
     others = [one for one in seen if one.role not in {Role.MATRIX, Role.TRUTH, Role.PAIRS}]
     if size.n_parts is not None:  # features stay where they are
-        truth += size.truth_bytes if size.of_vectors else 0  # as cuts are scored by it, too
+        truth += size.truth_bytes if size.of_vectors else 0  # also in the form by which cuts are scored
         matrix = sum(2048 * one.shape[1] for one in matrices)  # at most 256 edges of bins
     else:
         # Several are staged one by one, and then side by side; a function without objects is given numbers of rows.
@@ -98,11 +99,11 @@ def scratch_room(seen: Sequence[JobInput], size: Size, here: HostWorkers) -> Scr
 
 
 MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""Files in which a container says how much memory it may have."""
+"""Files with the memory limit of a container."""
 
 
 def unused_bytes() -> int:
-    """What this process has and what is free on this machine, but no more than its container may have.
+    """Return the bytes that this process has and that are free on this machine, at most those of its container.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Screening as a step of a job: blocks of features are compared with blocks; any cluster gives the same result."""
+"""Screening as a step of a job: blocks of features are compared, with the same result on any cluster."""
 
 from __future__ import annotations
 
@@ -41,27 +41,27 @@ if TYPE_CHECKING:
     from distforest.stores.folder import Folder
 
 SCREENING = Work("screen")
-"""How a screen runs by default."""
+"""Run of a screen by default."""
 
 SCREENED_ROWS = 256
 NEAR_BLOCK = 1024
-"""Features on one side of a task: more for the rough screen, in which a pair costs less than ranking its features."""
+"""Number of features on one side of a task of the rough screen, in which a pair costs less than ranking features."""
 
 
 @dataclass(frozen=True)
 class ScreenedMatrix:
-    """Features that a task can open on its host: in the memory of this process, or staged.
+    """Features that a task can open on its host: in memory of this process, or staged.
 
     Attributes
     ----------
     matrix
         The features.
     shape
-        Rows that count, and columns.
+        Numbers of rows that count, and of columns.
     n_categories
-        Number of categories of each column, 0 for a column of numbers; empty if all hold numbers.
+        Number of categories of each column, 0 for a numerical column; empty if all are numerical.
     scratch, sample_weight
-        Of staged features, where each host has them, and the weights by which rows count; None: all rows do.
+        For staged features, the folder on each host, and the weights of rows; None: all rows count.
     """
 
     matrix: NDArray[np.generic] | Staged
@@ -72,7 +72,7 @@ class ScreenedMatrix:
 
     @contextmanager
     def opened(self) -> Iterator[tuple[np.ndarray, Ints | None]]:
-        """The features, for a block, and the rows that count; raises if their file is written to meanwhile."""
+        """Yield the features and the rows that count; raise an error if the file is written to meanwhile."""
         if not isinstance(self.matrix, Staged):
             yield np.asarray(self.matrix), None
             return
@@ -83,9 +83,10 @@ class ScreenedMatrix:
 
 @dataclass(frozen=True)
 class BlockTask:
-    """A block of features against another; ``near``: the rough screen by polynomials of few rows, otherwise by bins.
+    """A block of features against another: by polynomials of few rows in the rough screen, if ``near``, or by bins.
 
-    ``growth`` is the version of the growth in the process that made the task: trees follow from the result of a screen.
+    ``growth`` is the version of the growth in the process that made the task, as trees depend on the result of a
+    screen.
     """
 
     matrix: ScreenedMatrix
@@ -100,7 +101,7 @@ class BlockTask:
 
 
 def screen_block(task: BlockTask) -> tuple[Floats, Floats]:
-    """The largest statistic of each feature of a block over the features of the other block, for both blocks."""
+    """Return the largest statistic of each feature of a block over the features of the other block, for both blocks."""
     check_own_growth(task.growth)
     n_rows, sizes, same = task.matrix.shape[0], task.matrix.n_categories, task.own == task.others
     rows = screened_rows(task.seed, n_rows, NEAR_ROWS) if task.near else screened_rows(task.seed, n_rows)
@@ -119,7 +120,7 @@ def screen_block(task: BlockTask) -> tuple[Floats, Floats]:
 
 
 def screened(inputs: Inputs, folder: Folder, cluster: Cluster, work: Work) -> Inputs:
-    """The inputs with the feature weights from a screen, if the parameters call for one; stored in the job's folder."""
+    """Return the inputs with the feature weights of a screen, if the parameters request one; it is kept."""
     if inputs.params.get("feature_weights") != "dependence" or inputs.feature_weights:
         return inputs
     assert isinstance(inputs.matrix, Staged)  # noqa: S101  (sparse features were refused when they were staged)
@@ -134,7 +135,7 @@ def screened(inputs: Inputs, folder: Folder, cluster: Cluster, work: Work) -> In
 
 
 def screened_data(data: Data, seed: int, cluster: Cluster, watch: Watch | None = None) -> Data:
-    """Data in memory with the feature weights that a screen finds."""
+    """Return data in memory with the feature weights that a screen finds."""
     if isinstance(data.matrix, SparseFeatures):
         check_sparse({"feature_weights": "dependence"})
     n_categories = data.rows.n_categories if isinstance(data.rows, Features) else ()
@@ -144,16 +145,16 @@ def screened_data(data: Data, seed: int, cluster: Cluster, watch: Watch | None =
 
 
 def screen(matrix: ScreenedMatrix, seed: int, cluster: Cluster, work: Work = SCREENING) -> Screen:
-    """Measure how much each feature depends on others, and the weights that follow.
+    """Measure how much each feature depends on others, and compute the resulting weights.
 
     Parameters
     ----------
     matrix
         The features.
     seed
-        Seed of the forest; it decides which rows are compared and how ties are broken.
+        Seed of the forest, which determines the compared rows and the order of ties.
     cluster, work
-        Where the tasks run, and how; the result does not depend on it.
+        The cluster of the tasks, and their run; the result does not depend on them.
     """
     n_rows, n_features = matrix.shape
     features = np.arange(n_features)
@@ -167,7 +168,7 @@ def screen(matrix: ScreenedMatrix, seed: int, cluster: Cluster, work: Work = SCR
 def _largest(
     matrix: ScreenedMatrix, seed: int, features: np.ndarray, cluster: Cluster, work: Work, *, near: bool
 ) -> Floats:
-    """The largest statistic of each of ``features`` over the other features, shape (n,)."""
+    """Return the largest statistic of each of ``features`` over the other features, shape (n,)."""
     n, size = len(features), NEAR_BLOCK if near else SCREENED_ROWS
     blocks = [slice(first, min(n, first + size)) for first in range(0, n, size)]
     spans = [(own, others) for place, own in enumerate(blocks) for others in blocks[place:]]

@@ -27,12 +27,12 @@ from distforest.sources.files.npz import header_of
 from distforest.stores.folder import Folder
 
 SHARD_ERRORS = (OSError, EOFError, ValueError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
-"""Errors of reading a damaged shard; a flipped bit may announce encryption or compression."""
+"""Errors of reading a damaged shard, in which a flipped bit may indicate encryption or compression."""
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """The answer of a growing task: which trees, in which shard, how large, how long, how much memory.
+    """The answer of a growing task: its trees, their shard, size, seconds and memory.
 
     ``rows`` is the length of each array of the shard. ``evaluations`` and ``closed`` are the costs of its similarities:
     evaluated pairs, and nodes that stayed uncut because the budget was spent. ``growth`` is the version of the growth,
@@ -59,12 +59,12 @@ class Receipt:
 
     @property
     def n_trees(self) -> int:
-        """Trees in the shard."""
+        """Number of trees in the shard."""
         return self.last - self.first + 1
 
 
 def peak_bytes() -> int:
-    """The peak memory of this process.
+    """Return the peak memory of this process.
 
     Linux reports it for the process itself; ``getrusage`` includes the process from which it was forked.
     """
@@ -77,12 +77,12 @@ def peak_bytes() -> int:
 
 
 def shard_name(first: int, last: int) -> str:
-    """The name of the shard with these trees."""
+    """Return the name of the shard with these trees."""
     return f"trees-{first:07d}-{last:07d}.npz"
 
 
 def packed(arrays: dict[str, np.ndarray], receipt: Receipt) -> memoryview:
-    """A shard: the arrays of the trees and the receipt, as one .npz without pickle."""
+    """Return the content of a shard: the arrays of the trees and the receipt, as one .npz without pickle."""
     buffer = io.BytesIO()
     text = np.frombuffer(canonical(asdict(receipt)), np.uint8)
     np.savez(buffer, allow_pickle=False, receipt=text, **arrays)
@@ -92,12 +92,12 @@ def packed(arrays: dict[str, np.ndarray], receipt: Receipt) -> memoryview:
 def commit(
     folder: Folder, arrays: dict[str, np.ndarray], receipt: Receipt, grown_with: Mapping[str, str] = VERSIONS_HERE
 ) -> Receipt:
-    """Write a shard in one step; returns its receipt, completed from this process and the arrays.
+    """Write a shard in one step; return its receipt, completed from this process and the arrays.
 
-    ``grown_with`` are the versions that grew its trees.
+    ``grown_with`` contains the versions that grew its trees.
 
-    A shard is merged soon, so nothing waits until it is on disk. Its checksums show damage, and the trees of a damaged
-    shard grow again.
+    A shard is merged soon, so the call does not wait until it is on disk. Checksums reveal damage, and the trees of a
+    damaged shard grow again.
     """
     rows = {name: len(array) for name, array in arrays.items()}
     sizes = arrays["tree_size"]
@@ -122,7 +122,7 @@ class Shard:
 
 
 def read_receipt(folder: Folder, name: str) -> Receipt | None:
-    """The receipt of a committed shard; None if it is missing, damaged, or from another version of the growth."""
+    """Return the receipt of a committed shard; None if it is missing, damaged, or of another version of the growth."""
     try:
         with opened_shard(folder, name) as shard:
             if shard.archive.testzip() is not None:
@@ -135,13 +135,13 @@ def read_receipt(folder: Folder, name: str) -> Receipt | None:
 
 @contextmanager
 def opened_shard(folder: Folder, name: str) -> Iterator[Shard]:
-    """Open a shard; each of its arrays is read when it is used."""
+    """Open a shard, whose arrays are read when they are used."""
     with folder.open(name) as file, zipfile.ZipFile(file) as archive:
         yield Shard(archive)
 
 
 def committed_shards(folder: Folder) -> list[Receipt]:
-    """The receipts of the shards in a folder, in tree order, each tree once."""
+    """Return the receipts of the shards in a folder, in tree order, each tree once."""
     receipts = [read_receipt(folder, name) for name in folder.names() if name.startswith("trees-")]
     kept: list[Receipt] = []
     for receipt in sorted((r for r in receipts if r), key=lambda r: (r.first, -r.last)):
@@ -151,12 +151,12 @@ def committed_shards(folder: Folder) -> list[Receipt]:
 
 
 def committed_parts(folder: Folder, n_trees: int, of: str) -> list[dict[str, np.ndarray]]:
-    """The arrays of all shards in a folder, in tree order.
+    """Return the arrays of all shards in a folder, in tree order.
 
     Raises
     ------
     JobError
-        They do not hold ``n_trees`` trees; the message says that they are shards of ``of``.
+        The shards do not contain ``n_trees`` trees; the message names ``of``.
     """
     receipts, parts = committed_shards(folder), []
     if sum(receipt.n_trees for receipt in receipts) != n_trees:
@@ -168,7 +168,7 @@ def committed_parts(folder: Folder, n_trees: int, of: str) -> list[dict[str, np.
 
 
 def committed_answer(folder: Folder, name: str, work: Callable[[], Any]) -> Any:
-    """What an earlier run has committed beside its shards, as JSON; else what ``work`` returns, which is committed."""
+    """Return what an earlier run has committed beside its shards, as JSON; otherwise commit what ``work`` returns."""
     try:
         return json.loads(folder.read(name))
     except (OSError, ValueError):
@@ -178,7 +178,7 @@ def committed_answer(folder: Folder, name: str, work: Callable[[], Any]) -> Any:
 
 
 def grown_by(receipts: Sequence[Receipt]) -> list[dict[str, int | str]]:
-    """Each set of versions that grew trees, with the number of these trees; the largest number first."""
+    """Return each set of versions that grew trees, with the number of these trees; the largest number first."""
     n_trees: Counter[tuple[str, ...]] = Counter()
     for receipt in receipts:
         n_trees[tuple(getattr(receipt, name) for name in VERSIONS_HERE)] += receipt.n_trees
@@ -187,7 +187,7 @@ def grown_by(receipts: Sequence[Receipt]) -> list[dict[str, int | str]]:
 
 
 def warning_about_versions(receipts: Sequence[Receipt]) -> str:
-    """The warning about trees that were grown with different versions of libraries; empty if there was one."""
+    """Return the warning about trees that were grown with different versions of libraries; empty for one version."""
     sets = grown_by(receipts)
     if len({tuple(row[name] for name in COMPUTING) for row in sets}) < 2:
         return ""

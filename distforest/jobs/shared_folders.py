@@ -1,4 +1,4 @@
-"""Folders that all workers must see as this process does: what they write elsewhere is not in the output."""
+"""Checks of folders that all workers must share with this process, as other writes would be lost."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PAUSES = (0.0, 0.5, 2.0)
-"""Seconds before each look for a claim, since a network file system may show a new folder late."""
+"""Seconds before each check for a claim, since a network file system may show a new folder late."""
 
 
 @lru_cache(maxsize=16)
 def check_seen(claim: Claim, worker: str) -> None:
     """Refuse to work for a job whose claim on its output this process, a worker, does not see.
 
-    A process looks once for each job, before the first of its tasks.
+    A process checks once per job, before its first task.
 
     Raises
     ------
     JobError
-        With the address of the worker, what it sees, and what to do.
+        The message has the address of the worker, what it sees, and what to do.
     """
     for pause in PAUSES:
         time.sleep(pause)
@@ -48,12 +48,12 @@ def check_seen(claim: Claim, worker: str) -> None:
 def check_written(address: str, n_chunks: Mapping[str, int]) -> None:
     """Refuse arrays in a folder of this host that have fewer chunks here than workers have written.
 
-    A worker that came while others were at work may have a disk of its own at the same path.
+    A worker that joined later may have a different disk at the same path.
 
     Raises
     ------
     JobError
-        With the array that lacks chunks.
+        The message names the array that lacks chunks.
     """
     if not is_of_this_host(store_of(address)[0]):
         return
@@ -62,6 +62,6 @@ def check_written(address: str, n_chunks: Mapping[str, int]) -> None:
         if found < expected:
             missed = f"{found} of {counted(expected, 'chunk')} that workers have written"
             raise JobError(
-                f"{address}/{name} has {missed}: one of them does not see this folder as this process does; "
+                f"{address}/{name} has {missed}: one of them does not share this folder with this process; "
                 "run the job again on workers that share it"
             )

@@ -1,4 +1,4 @@
-"""A sign that stops growing trees on any host: Dask does not stop a running task, so trees look for the sign."""
+"""A sign that stops growing trees on any host. Dask does not stop a running task, so trees check for the sign."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from distforest.growth.grower import Level
 
 SIGN = "stop"
-"""The name of the sign in a job's folder."""
+"""Name of the sign in a job's folder."""
 
 SIGN_SECONDS = 1.0
-"""Seconds between two looks while trees grow."""
+"""Seconds between two checks while trees grow."""
 
 
 @dataclass
 class Stop:
-    """The place of the sign: the job's folder at ``address``; a task without an address never stops."""
+    """The place of the sign, in the job's folder at ``address``; a task without an address never stops."""
 
     address: str | None
     _next: float = field(default_factory=lambda: time.monotonic() + SIGN_SECONDS)
@@ -30,10 +30,10 @@ class Stop:
     def check(self) -> None:
         """Raise CancelledJobError if the sign exists."""
         if self.address is not None and Folder(self.address).exists(SIGN):
-            raise CancelledJobError("the job was told to stop; what this task had grown is not kept")
+            raise CancelledJobError("the job was cancelled; the trees of this task are discarded")
 
     def at(self, _level: Level) -> None:
-        """Check at a level of growth, at most once in `SIGN_SECONDS`; a store that does not answer is ignored."""
+        """Check at a level of growth, at most once in `SIGN_SECONDS`, and ignore a store that does not answer."""
         if time.monotonic() >= self._next:
             with suppress(OSError):
                 self.check()

@@ -1,4 +1,4 @@
-"""The data of a task that answers a question: the forest, opened once in a process, its rows, and their nodes."""
+"""The data of a task that answers a question: the forest, opened once per process, its rows, and their nodes."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from distforest.sources.truth import Truth
 
 VOTERS = "voters"
-"""The array beside the nodes that holds, for each routed query, the training object that votes in each tree."""
+"""Array beside the nodes with the training object that votes in each tree, for each routed query."""
 
 BLOCK_OTHERS = 1 << 14
-"""Rows of a reference that are read together."""
+"""Number of rows of a reference that are read together."""
 
 
 @lru_cache(maxsize=2)
@@ -71,20 +71,21 @@ def digest_with_decisions(manifest: Manifest) -> str:
 
 
 def has_further_columns(forest: Forest) -> bool:
-    """Whether the forest reads points that have columns beside the features, which have no names."""
+    """Return whether the forest reads points that have columns beside the features, which have no names."""
     return is_over_pairs(forest) and columns_of(forest).width > forest.n_features
 
 
 def recoded(forest: Forest, address: str, rows: np.ndarray) -> np.ndarray:
-    """Some rows of the array at an address as the forest has them: columns by name, its categories and dates."""
+    """Return rows of the array at an address in the forest's form: its columns by name, categories and dates."""
     recoding, _ = _recoding(forest, address)
     return recoding.rows(rows)[0] if recoding else rows
 
 
 def _recoding(forest: Forest, address: str) -> tuple[Reordering | None, Schema | None]:
-    """How rows of the array at an address become those of the forest; None if they are.
+    """Return how rows of the array at an address are converted to the forest's form; None if they need no conversion.
 
-    For a forest over pairs the schema follows, if the array has categories that the forest has not seen, with these.
+    For a forest over pairs, if the array has categories that the forest has not seen, the schema with these is
+    returned, too.
     """
     schema = forest.schema
     if schema is None or has_further_columns(forest):
@@ -101,7 +102,7 @@ def _recoding(forest: Forest, address: str) -> tuple[Reordering | None, Schema |
 def points_of(
     forest: Forest, values: np.ndarray | scipy.sparse.csr_array, schema: Schema | None = None
 ) -> Float32s | SparseFeatures | Records:
-    """Points in the form that a forest over pairs reads; raises InputError for a wrong number of columns.
+    """Return points in the form that a forest over pairs reads; raise InputError for a wrong number of columns.
 
     ``schema`` lists the categories of the points if the forest has not seen all of them.
     """
@@ -119,16 +120,16 @@ def points_of(
 
 @dataclass(frozen=True)
 class OwnDistances:
-    """The ground truth of a scoring job; small enough to travel with every task.
+    """The ground truth of a scoring job, small enough to be sent with every task.
 
     Attributes
     ----------
     truth, scratch
-        The staged ground truth, and the folder for staged files, of which each host has its own.
+        The staged ground truth, and the folder for staged files; each host has one.
     sides
         Which distance is taken, ``"two"`` or ``"one"``.
     scored
-        What both score out of bag, if that has decided; else None.
+        The out-of-bag scores of both, if they have decided; otherwise None.
     """
 
     truth: StagedTruth
@@ -138,7 +139,7 @@ class OwnDistances:
 
     @property
     def sha256(self) -> str:
-        """The digest of the ground truth, and of which distance is taken."""
+        """Digest of the ground truth and of which distance is taken."""
         truth = self.truth
         content = (truth.graph or truth.staged).sha256
         costs = None if truth.costs is None else truth.costs.sha256
@@ -147,12 +148,12 @@ class OwnDistances:
 
     @contextmanager
     def watched(self, forest: Forest) -> Iterator[Truth]:
-        """The ground truth as the forest has learned it, opened on this host for a block and cached for the next one.
+        """Yield the forest's ground truth, opened on this host for a block and cached for the next one.
 
         Raises
         ------
         JobError, OSError
-            A staged file of it was written to during the block; see `untouched`.
+            A staged file was written to during the block; see `untouched`.
         """
         opened = LAST_TRUTHS.get_or_open((self.sha256, self.scratch), lambda: _OpenedTruth.from_distances(self))
         with untouched(opened.files):
@@ -160,7 +161,7 @@ class OwnDistances:
 
     @property
     def in_words(self) -> str:
-        """Which distance is taken, and what has decided, in words."""
+        """Text on which distance is taken, and why."""
         if self.scored is None:
             return self.sides
         scores = {sides: own[self.scored.scoring] for sides, own in self.scored.scores.items()}
@@ -169,7 +170,7 @@ class OwnDistances:
 
 
 class _OpenedTruth(NamedTuple):
-    """An opened ground truth, and the files that hold it."""
+    """An opened ground truth, and its files."""
 
     truth: Truth
     files: tuple[Mapped, ...]
@@ -186,9 +187,9 @@ LAST_TRUTHS = LastOpened["tuple[str, ScratchFolder]", _OpenedTruth](2)
 
 
 def forget_truths(_job: str) -> None:
-    """Let go of the ground truths that this process has opened, so that their staged files may go.
+    """Release the ground truths that this process has opened, so that their staged files can be removed.
 
-    Another job that reads one opens it again.
+    Another job that reads one of them opens it again.
     """
     LAST_TRUTHS.forget()
 
@@ -204,13 +205,13 @@ class TaskData:
     span
         The queries or pairs that the task answers.
     routed
-        The group with the nodes of all objects, if similarities come from a function.
+        The group with the nodes of all objects, if a function computes similarities.
     run
-        Distinguishes this scoring from all others: what is read once for all its tasks is not kept for the next one.
+        Identifier of this scoring job, so that what is read once for all its tasks is not kept for the next job.
     part_rows
-        Rows of the leaf index that are made at once; None: all, once in a process.
+        Rows of the leaf index that are made at once; None: all, once per process.
     own
-        The ground truth, if training rows' own distances may count.
+        The ground truth, if training rows' own distances may be used.
     """
 
     question: Question
@@ -252,13 +253,13 @@ class TaskData:
         return nearest_members(self.nodes, self.forest.training_index, self.source, rows)
 
     def _nodes_of(self, name: str, rows: slice | np.ndarray) -> Int32s:
-        """The nodes of some rows of the queries, or of the reference, shape (n_trees, n)."""
+        """Return the nodes of some rows of the queries, or of the reference, shape (n_trees, n)."""
         if self.routed:
             return np.ascontiguousarray(rows_in(_opened_once(self.run, f"{self.routed}/{name}"), rows).T)
         return scoring.apply(self.forest, self._source(name, rows))
 
     def to_others(self, measure: Callable[[Int32s], np.ndarray]) -> np.ndarray:
-        """Apply ``measure`` to the nodes of the training rows, or of the reference in blocks; joins the columns."""
+        """Apply ``measure`` to the nodes of the training rows, or of the reference in blocks; join the columns."""
         if self.question.reference is None:
             return measure(self.forest.training_nodes)
         n = int(open_matrix(self.question.reference).shape[0])
@@ -266,17 +267,17 @@ class TaskData:
         return np.concatenate([measure(self._nodes_of("reference", rows)) for rows in blocks], axis=1)
 
     def points(self, name: str, rows: slice | np.ndarray) -> Points:
-        """Some of the queries, or of the reference, in the form that a forest over pairs reads."""
+        """Return some of the queries, or of the reference, in the form that a forest over pairs reads."""
         return points_of(self.forest, *self._recoded(name, rows))
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """The queries that occur in a pair; and the positions of both sides of each pair among them."""
+        """Return the queries that occur in a pair, and the positions of both sides of each pair among them."""
         pairs = rows_in(_opened_once(self.run, self.question.arrays["pairs"]), self.span)
         rows, places = np.unique(pairs, return_inverse=True)
         return rows, places.reshape(pairs.shape).T
 
     def nodes_of_pairs(self) -> tuple[Int32s, Int32s]:
-        """The nodes of the first and of the second query of each pair, both of shape (n_trees, n)."""
+        """Return the nodes of the first and of the second query of each pair, both of shape (n_trees, n)."""
         rows, (left, right) = self.pairs()
         nodes = self._nodes_of("queries", rows)
         return nodes[:, left], nodes[:, right]
@@ -285,9 +286,9 @@ class TaskData:
         return self.forest.source(self._recoded(name, rows)[0])
 
     def _recoded(self, name: str, rows: slice | np.ndarray) -> tuple[np.ndarray, Schema | None]:
-        """Some rows as the forest has them, and their schema as of `_recoding`.
+        """Return some rows in the forest's form, and their schema as `_recoding` does.
 
-        Their recoding is read once in a process, as it may be large.
+        Their recoding is read once per process, as it may be large.
         """
         address = self.question.arrays[name]
         with _RECODING:
@@ -297,18 +298,18 @@ class TaskData:
 
 
 @lru_cache(maxsize=4)
-def _opened_once(run: str, address: str) -> ZarrArray | SparseStore:  # noqa: ARG001  (of the key)
-    """Open an array of which tasks of a run read rows; opening takes as long as reading a block."""
+def _opened_once(run: str, address: str) -> ZarrArray | SparseStore:  # noqa: ARG001  (part of the key)
+    """Open an array whose rows the tasks of a run read; opening takes as long as reading a block."""
     return open_matrix(address)
 
 
 _RECODING = Lock()
-"""Held while names are read, so that the threads of a process read them only once."""
+"""Lock for reading names, so that the threads of a process read them only once."""
 
 
 @lru_cache(maxsize=4)
 def _recoding_once(
-    run: str,  # noqa: ARG001  (of the key)
+    run: str,  # noqa: ARG001  (part of the key)
     address: str,
     digest: str,
     rows: str,

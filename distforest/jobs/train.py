@@ -4,8 +4,8 @@
 
     plan -> grow, grow, ... -> shard, shard, ... -> merge, merge, ... -> chunk, chunk, ... -> manifest
 
-A shard is one file, written in one step under a name that states its trees. To complete an interrupted run, run it
-again: the plan contains only trees that no shard holds.
+A shard is one file, written in one step under a name that states its trees. Running an interrupted job again completes
+it: the plan contains only trees that no shard contains.
 """
 
 from __future__ import annotations
@@ -63,26 +63,26 @@ class GrowTask:
 
     @property
     def n_trees(self) -> int:
-        """Trees of the task."""
+        """Number of trees of the task."""
         return self.last - self.first + 1
 
     def __str__(self) -> str:
         return f"tree {self.first}" if self.n_trees == 1 else f"trees {self.first} to {self.last}"
 
     def one_by_one(self) -> list[GrowTask]:
-        """A task for each of the trees."""
+        """Return a task for each of the trees."""
         return [replace(self, first=tree, last=tree) for tree in range(self.first, self.last + 1)]
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a job runs; nothing here changes the forest.
+    """How a job runs; these options do not change the trees.
 
     ``on_answer`` is called with the receipt of each task, and with `Lost` for a task that is lost with its workers.
     ``stop`` is the address of the folder of the stop sign. ``claim`` is the job's claim on its output, if it has made
     one. ``earlier`` is the address of a forest of the same data, parameters and seed with fewer trees, which are not
-    grown again; if nothing is there, all trees are grown. ``provenance`` are further entries of the forest's
-    provenance: a sealed forest without them is another one.
+    grown again; if there is no such forest, all trees are grown. ``provenance`` has further entries of the forest's
+    provenance, which change its digest.
     """
 
     batch: int | None = None
@@ -101,7 +101,7 @@ class Options:
 class Fitted:
     """The result of a fit.
 
-    ``n_grown`` counts the trees grown by this run (fewer than ``n_trees`` if it completed an earlier one);
+    ``n_grown`` counts the trees grown by this run, which are fewer than ``n_trees`` if it completed an earlier one.
     ``evaluations`` and ``closed`` are the costs of similarities: evaluated pairs, and nodes closed because the budget
     was spent. ``warnings`` are for the owner of the job.
     """
@@ -136,14 +136,14 @@ def grow_shard(task: GrowTask) -> Receipt:
     receipt = commit(folder, arrays, Receipt(task.first, task.last, name, seconds, evaluations=evaluations))
     try:
         stop.check()
-    except CancelledJobError:  # the sign came after the last check, and the job's folder may be removed already
+    except CancelledJobError:  # the sign appeared after the last check, and the job's folder may be gone
         folder.discard(name)
         raise
     return receipt
 
 
 def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: Options) -> Fitted:
-    """Train a forest and seal it at ``output``; completes an earlier run of the same job.
+    """Train a forest and seal it at ``output``, or complete an earlier run of the same job.
 
     Parameters
     ----------
@@ -152,22 +152,22 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
     output
         Address of the forest.
     folder
-        The job's own folder, for shards; removed at the end.
+        The job's folder for shards, which is removed at the end.
     cluster
-        Where the tasks run.
+        The cluster on which the tasks run.
     options
-        How they run.
+        How the tasks run.
 
     Raises
     ------
     ConflictError
         Another job owns the output.
     InputError
-        ``output`` is another forest that may not be overwritten, or something else, which is never overwritten.
+        ``output`` is another forest that may not be overwritten, or not a forest.
     MemoryLimitError
         The job does not fit into its workers.
     JobError
-        A task failed for good, or a worker has another version of the growth. Committed trees are kept for the next
+        A task failed permanently, or a worker has another version of the growth. Committed trees are kept for the next
         run.
     DamageError
         A staged input was damaged at an unknown time; no tree is kept.
@@ -227,7 +227,7 @@ def _fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options:
         target = replace(_target(inputs, output, folder, shards, options), complete=decide)
         digest = merge(inputs, receipts, target, cluster, merging)
     except DamageError:
-        shards.remove()  # it is not known which trees are sound
+        shards.remove()  # it is unknown which trees are intact
         raise
     if not options.keep_shards:
         folder.clear(CLAIM)
@@ -247,7 +247,7 @@ def _fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options:
 
 
 class Committed(NamedTuple):
-    """The receipts of all trees of a forest, those of this run among them, and the memory that it was planned with."""
+    """The receipts of all trees of a forest, those of this run among them, and the projected memory."""
 
     receipts: list[Receipt]
     grown: list[Receipt]
@@ -255,12 +255,12 @@ class Committed(NamedTuple):
 
 
 def grow_trees(inputs: Inputs, shards: Folder, cluster: Cluster, options: Options, name: str = "grow") -> Committed:
-    """Grow the trees of a job that no shard holds, as a run of tasks of this name."""
+    """Grow the trees of a job that no shard contains, as a run of tasks of this name."""
     [size] = cluster.each(survey, [inputs], Work("survey", options.retries, first=True))
     if inputs.parts is not None:
         count = inputs.parts.count
         size = replace(size, n_parts=count, parts_of_worker=-(-count // cluster.n_workers))
-    if options.earlier and not inputs.grows_together:  # as a ledger keeps its pairs
+    if options.earlier and not inputs.grows_together:  # a ledger keeps the pairs in that case
         keeping = Work("resume", options.retries, first=True)
         cluster.each(keep_trees, [EarlierTrees(inputs, options.earlier, shards)], keeping)
     done, slots = committed_receipts(shards, cluster, options), cluster.slots
@@ -283,9 +283,9 @@ def grow_trees(inputs: Inputs, shards: Folder, cluster: Cluster, options: Option
 
 
 def _with_chosen_cut(inputs: Inputs, folder: Folder, cluster: Cluster, options: Options) -> Inputs:
-    """The inputs with the cut that errs less out of bag, if the parameters leave it to a choice.
+    """Return the inputs with the cut of the smaller out-of-bag error, if the parameters leave the choice.
 
-    A forest for each cut grows into shards beside those of the job's forest, and is resumed as these are.
+    A forest for each cut grows into shards beside those of the job's forest, and is resumed like it.
     """
     if not is_to_choose(inputs.params) or inputs.chosen_cut:
         return inputs
@@ -301,7 +301,7 @@ def _with_chosen_cut(inputs: Inputs, folder: Folder, cluster: Cluster, options: 
 
 @dataclass(frozen=True)
 class RootsTask:
-    """The inputs of a job, its numbers of uncut trees, of trees and of closed nodes, and rows that stay at roots."""
+    """The inputs of a job, the numbers of trees without a split, all trees and closed nodes, and rows that stay."""
 
     inputs: Inputs
     n_roots: int
@@ -314,7 +314,7 @@ class RootsTask:
 
 
 def warnings_there(task: RootsTask) -> list[str]:
-    """The warnings about trees without a split and rows that stay; opens the inputs on the host of the task."""
+    """Return the warnings about trees without a split and rows that stay; opens the inputs on the host of the task."""
     problem = task.inputs.problem()
     roots = Roots(task.n_roots, task.n_trees, problem.data.n_rows, problem.meaning.leaf)
     warnings = [warning_about_roots(problem, roots, task.closed), task.stayed.warning(problem.meaning.leaf)]
@@ -322,7 +322,7 @@ def warnings_there(task: RootsTask) -> list[str]:
 
 
 def _warnings(inputs: Inputs, receipts: Sequence[Receipt], cluster: Cluster, options: Options) -> list[str]:
-    """The warnings of `warnings_there`; if there is no cause for one, the inputs are not opened again."""
+    """Return the warnings of `warnings_there`, without opening the inputs again if there is no cause for one."""
     names = ("n_roots", "n_trees", "closed", "n_stayed", "n_routed")
     n_roots, n_trees, closed, *stayed = (sum(getattr(receipt, name) for receipt in receipts) for name in names)
     task = RootsTask(inputs, n_roots, n_trees, closed, Stayed(*stayed))
@@ -367,7 +367,7 @@ def keep_trees(task: EarlierTrees) -> None:
 
 
 def _target(inputs: Inputs, output: str, folder: Folder, shards: Folder, options: Options) -> Target:
-    """Where the forest goes, if at its seal the output still is the job's, and may be replaced."""
+    """Return the destination of the forest, which checks at the seal that the job still owns the output."""
 
     def hold() -> None:
         Stop(options.stop).check()
@@ -381,17 +381,17 @@ def _target(inputs: Inputs, output: str, folder: Folder, shards: Folder, options
 
 
 def mark_of_job(inputs: Inputs) -> dict[str, object]:
-    """What says of a forest that is begun in place which job builds it."""
+    """Return the mark by which a forest that is begun in place identifies its job."""
     return {"fingerprint": inputs.fingerprint}
 
 
 def survey(inputs: Inputs) -> Size:
-    """The size of a job's growth; opens its inputs on the host of the task."""
+    """Return the size of a job's growth; open its inputs on the host of the task."""
     return size_of(inputs.problem())
 
 
 def committed_receipts(shards: Folder, cluster: Cluster, options: Options) -> list[Receipt]:
-    """The receipts of an earlier run, whose shards are read on the cluster."""
+    """Return the receipts of an earlier run, whose shards are read on the cluster."""
     if not shards.names():
         return []
     [done] = cluster.each(committed_shards, [shards], Work("resume", options.retries, first=True))
@@ -401,8 +401,8 @@ def committed_receipts(shards: Folder, cluster: Cluster, options: Options) -> li
 def grow(tasks: list[GrowTask], before: int, cluster: Cluster, options: Options, name: str = "grow") -> list[Receipt]:
     """Run the tasks and return their receipts; ``before`` trees are committed already.
 
-    A task whose workers die again and again is set aside. When all others are done, its trees are tried once more, one
-    at a time. So a tree that kills its worker costs no other tree, and is known by its number.
+    A task whose workers die repeatedly is set aside. When all others are done, its trees are tried once more, one at a
+    time. So a tree that kills its worker costs no other tree, and its number is reported.
     """
     work = _growing(name, before, options)
     answers: list[Receipt | Lost] = cluster.each(grow_shard, tasks, work)
@@ -419,10 +419,10 @@ def grow(tasks: list[GrowTask], before: int, cluster: Cluster, options: Options,
 
 
 def _growing(name: str, before: int, options: Options) -> Work:
-    """How a run of this name grows trees where ``before`` of them are committed already."""
+    """Return the run of this name that grows trees, of which ``before`` are committed already."""
 
     def on_answer(receipt: Receipt) -> None:
-        check_growth(receipt.growth, GROWTH)  # a worker from before versions does not check
+        check_growth(receipt.growth, GROWTH)  # a worker of a version without this check does not check it
         if options.on_answer:
             options.on_answer(receipt)
 
@@ -430,10 +430,10 @@ def _growing(name: str, before: int, options: Options) -> Work:
 
 
 def shards_of(inputs: Inputs, folder: Folder) -> Folder:
-    """Where the shards of a forest lie in a job's folder.
+    """Return the folder of a forest's shards in a job's folder.
 
-    What a function has answered, a screen has found or trials have chosen is part of the name: trees of other
-    distances, weights or cuts grow again.
+    The name depends on the answers of a function, the result of a screen and the cut that trials have chosen: trees of
+    other distances, weights or cuts grow again.
     """
     taught_by = f"-{inputs.truth.sha256[:16]}" if inputs.asked else ""
     screened_by = f"-{inputs.feature_weights.sha256[:16]}" if inputs.feature_weights and inputs.dependence else ""
@@ -442,7 +442,7 @@ def shards_of(inputs: Inputs, folder: Folder) -> Folder:
 
 
 def size_of(problem: Bound) -> Size:
-    """The size of a problem for the plan."""
+    """Return the size of a problem for the plan."""
     data = problem.data
     size = Size(
         problem.n_rows,
@@ -469,7 +469,7 @@ def size_of(problem: Bound) -> Size:
 
 
 def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | None:
-    """The forest at ``output`` if this job has made it; refuses an output that may not be replaced."""
+    """Return the forest at ``output`` if this job has made it; refuse an output that may not be replaced."""
     if check_kind(output, FOREST_KIND) is None:
         return None
     try:
@@ -496,9 +496,9 @@ def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | N
         return None
     if n_there is not None:
         cure = (
-            f"grow the others on (`run.grow_on`, `--trees {wanted}`)"
+            f"grow the others (`run.grow_on`, `--trees {wanted}`)"
             if is_smaller
-            else f"ask for {n_there}, or choose another output"
+            else f"request {n_there}, or choose another output"
         )
         raise InputError(f"{output} is a forest of this job with {n_there} trees, found {wanted} in the spec; {cure}")
     raise InputError(
@@ -508,7 +508,7 @@ def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | N
 
 
 def fit_here(problem: Bound, threads: int = 1, watch: Watch | None = None, earlier: Forest | None = None) -> Forest:
-    """Train a forest on data in memory, in threads of this process; nothing is written.
+    """Train a forest on data in memory, in threads of this process, without writing files.
 
     Parameters
     ----------
@@ -517,7 +517,7 @@ def fit_here(problem: Bound, threads: int = 1, watch: Watch | None = None, earli
     threads
         Number of threads.
     watch
-        Called with the progress.
+        Function that is called with the progress.
     earlier
         A forest of the same data, parameters and seed with fewer trees, which are not grown again.
 

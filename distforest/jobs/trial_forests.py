@@ -1,4 +1,4 @@
-"""Trial forests: where the parameters leave the cut of candidates to a choice, a forest grows for each cut."""
+"""Trial forests, one for each cut of candidates, if the parameters leave the choice of the cut."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TrialTask:
 
 
 def try_forest(task: TrialTask) -> float:
-    """The error out of bag of a trial forest, from its shards; committed, or read if it is committed already."""
+    """Return the out-of-bag error of a trial forest from its shards, and commit it, or read it if it is committed."""
     check_own_growth(task.inputs.growth)
 
     def error() -> float:
@@ -51,7 +51,7 @@ def try_forest(task: TrialTask) -> float:
 def chosen_cut(
     method: Method, data: Data, params: Params, seed: int, grown: Callable[[Problem], Forest]
 ) -> ChosenCut | None:
-    """The cut that errs less out of bag; None if the parameters name it. ``grown`` grows a trial in this process."""
+    """Return the cut of the smaller out-of-bag error; None if the parameters name it. ``grown`` grows a trial here."""
     if not is_to_choose(params):
         return None
     errors = []

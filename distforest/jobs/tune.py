@@ -2,11 +2,11 @@
 
 ::
 
-    stage -> grow, grow, ... -> shard, shard, ... -> judge, judge, ... -> scores -> fit of the best cell
+    stage -> grow, grow, ... -> shard, shard, ... -> score, score, ... -> scores -> fit of the best cell
 
-Cells that differ only in when trees stop share the trees of the loosest. Shards lie where a fit with the same
-parameters has them, so the best cell's fit finds its trees if they are such. Scores are committed like shards, so an
-interrupted run is completed as a fit is: run it again.
+Cells that differ only in when trees stop share the trees of the loosest cell. Shards are where a fit with the same
+parameters has them, so the best cell's fit finds its trees there, unless they are shared. Scores are committed like
+shards, so running an interrupted job again completes it.
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ if TYPE_CHECKING:
     from distforest.stores.folder import Folder
 
 DRAWING = ("bootstrap", "max_samples")
-"""Parameters on which the integers depend that weights of rows become."""
+"""Parameters on which the integer weights of rows depend."""
 
 
 @dataclass(frozen=True)
 class CellGroup:
-    """Cells that are scored with the same trees, and the staged inputs of these."""
+    """Cells that are scored with the same trees, and the staged inputs of these trees."""
 
     shared: SharedTrees
     inputs: Inputs
@@ -82,7 +82,7 @@ class CellGroup:
 
 @dataclass(frozen=True)
 class TunedForest:
-    """The result of a tuning job: the best forest, what the cells have scored, and how many trees this run has grown.
+    """The result of a tuning job: the best forest, the scores of the cells, and the number of trees grown.
 
     ``n_grown`` and ``seconds`` count all cells, those of ``fitted`` the best forest only. ``warnings`` are for the
     owner of the job.
@@ -98,7 +98,7 @@ class TunedForest:
 def stage_grid(
     spec: TuneSpec, folder: str, memory_limit: int | None = None, hosts: Mapping[str, HostWorkers] | None = None
 ) -> list[CellGroup]:
-    """Stage the inputs of a tuning job once for all cells that read the same, after metadata show that each can run.
+    """Stage the inputs of a tuning job once for all cells that read the same, after a check that each can run.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def stage_grid(
     memory_limit
         Memory of a worker in bytes, as its cluster reports it.
     hosts
-        The workers by their hosts; None: those of the embedded cluster.
+        The workers by host; None: those of the embedded cluster.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def stage_grid(
             _check_grid_memory(seen, memory_limit)
             readings = _readings(fit_of_group, weighted)
             if readings not in as_read:
-                place = f"{folder}/{STAGED_INPUTS}/grid-{len(as_read)}"  # what is staged for other cells stays
+                place = f"{folder}/{STAGED_INPUTS}/grid-{len(as_read)}"  # inputs staged for other cells stay
                 as_read[readings] = check_and_stage(fit_of_group, place, *workers)
         own = as_read[readings]
         groups.append(
@@ -140,7 +140,7 @@ def stage_grid(
 
 @contextmanager
 def _in_cell(changes: Mapping[str, Value]) -> Iterator[None]:
-    """Put the name of a cell before the errors of its input."""
+    """Prefix the errors of a cell's input with its name."""
     cell = f"grid: the cell {dict(changes)}"
     try:
         yield
@@ -151,41 +151,41 @@ def _in_cell(changes: Mapping[str, Value]) -> Iterator[None]:
 
 
 def _readings(fit: Spec, weighted: bool) -> tuple[object, ...]:
-    """What the staged inputs of a cell depend on: cells in which all of it is equal share them."""
+    """Return what the staged inputs of a cell depend on; cells in which it is equal share inputs."""
     drawing = [fit.params[name] for name in DRAWING] if weighted else []
     return fit.input.relations["distances"].options.get(DIAGONAL), *drawing
 
 
 def _check_grid_memory(seen: Preview, memory_limit: int | None) -> None:
-    """Refuse distances by passes, as cells are scored by pairs from all over the matrix; raises MemoryLimitError."""
+    """Refuse distances by passes, as cells are scored by pairs from the whole matrix; raise MemoryLimitError."""
     if seen.size.passes_distances:
-        check_memory(seen.whole_bytes, memory_limit or seen.memory_limit, "; cells are not judged by passes")
+        check_memory(seen.whole_bytes, memory_limit or seen.memory_limit, "; cells are not scored by passes")
 
 
 def tune(
     spec: TuneSpec, groups: Sequence[CellGroup], folder: Folder, cluster: Cluster, options: Options
 ) -> TunedForest:
-    """Score the cells of a grid and seal the forest of the best; completes an earlier run of the same job.
+    """Score the cells of a grid and seal the forest of the best, or complete an earlier run of the same job.
 
     Parameters
     ----------
     spec
         The job.
     groups
-        Its staged inputs, from `stage_grid`.
+        The staged inputs of the job, from `stage_grid`.
     folder
-        The job's own folder, for shards and scores; removed at the end.
+        The job's folder for shards and scores, which is removed at the end.
     cluster
-        Where the tasks run.
+        The cluster on which the tasks run.
     options
-        How they run.
+        How the tasks run.
 
     Raises
     ------
     ConflictError, MemoryLimitError, JobError, DamageError
         As `distforest.jobs.train.fit`.
     InputError
-        As there; or a score is not defined for what is taught, or no pair is out of bag.
+        As there; or a score is not defined for the ground truth, or no pair is out of bag.
     """
     try:
         with owned(spec.output, "another tuning job", options.claim) as claim:
@@ -222,13 +222,13 @@ def _tune(
 
 
 def _inputs_of(spec: TuneSpec, groups: Sequence[CellGroup], number: int) -> Inputs:
-    """The inputs of the forest of a cell."""
+    """Return the inputs of the forest of a cell."""
     [group] = (group for group in groups if number in group.shared.numbers)
     return replace(group.inputs, params=dict(spec.fit_of(spec.cells[number]).params))
 
 
 def _fingerprint(spec: TuneSpec, groups: Sequence[CellGroup]) -> str:
-    """Equal for jobs that choose by the same score among the same forests."""
+    """Return a digest that is equal for jobs that choose by the same score among the same forests."""
     cells = [_inputs_of(spec, groups, number).fingerprint for number in range(len(spec.cells))]
     return hashlib.sha256(canonical([spec.scoring, cells])).hexdigest()
 
@@ -236,7 +236,7 @@ def _fingerprint(spec: TuneSpec, groups: Sequence[CellGroup]) -> str:
 def _sealed_before(
     spec: TuneSpec, groups: Sequence[CellGroup], fingerprint: str, options: Options
 ) -> TunedForest | None:
-    """The result at the output if this job has made it; refuses an output that may not be replaced."""
+    """Return the result at the output if this job has made it; refuse an output that may not be replaced."""
     if check_kind(spec.output, FOREST_KIND) is None:
         return None
     try:
@@ -259,7 +259,7 @@ def _sealed_before(
 
 
 def _grow_all(groups: Sequence[CellGroup], folder: Folder, cluster: Cluster, options: Options) -> int:
-    """Grow the trees of all groups that no shard holds, as one run of tasks; returns their number."""
+    """Grow the trees of all groups that no shard contains, as one run of tasks; return their number."""
     inputs = [group.inputs for group in groups]
     sizes = cluster.each(survey, inputs, Work("survey", options.retries, first=True))
     tasks, before = list[GrowTask](), 0
@@ -286,7 +286,7 @@ class ScoringTask:
 
 
 def check_there(task: ScoringTask) -> None:
-    """Refuse a score that is not defined for what is taught; opens the inputs on the host of the task."""
+    """Refuse a score that is not defined for the ground truth; open the inputs on the host of the task."""
     data = over_rows(task.inputs.opened().problem).data
     weights = None if data.sample_weights is None else data.sample_weights.integers
     check_defined(task.scoring, data.truth, scored_rows(data.n_rows, weights))
@@ -294,7 +294,7 @@ def check_there(task: ScoringTask) -> None:
 
 @dataclass(frozen=True)
 class ScoreCellsTask:
-    """The inputs of a group of cells, the folder of its shards, when the trees of its cells stop, and their number."""
+    """The inputs of a group of cells, the folder of its shards, the stops of the cells' trees, and their number."""
 
     inputs: Inputs
     shards: Folder
@@ -325,7 +325,7 @@ def score_cells(task: ScoreCellsTask) -> list[ScoredCell]:
 
 
 def _score_all(groups: Sequence[CellGroup], folder: Folder, cluster: Cluster, options: Options) -> list[ScoredCell]:
-    """The scores of all cells, in the order of the grid; each group is a task."""
+    """Return the scores of all cells, in the order of the grid; each group is a task."""
     tasks = [
         ScoreCellsTask(own, shards_of(own, folder), group.shared.stops, int(own.params["n_estimators"] or 1))
         for group in groups

@@ -1,4 +1,4 @@
-"""Versions: of the growth, which is one in a forest, and of the packages that grow it, as provenance states them."""
+"""Versions of the growth, which must be one in a forest, and of the packages that grow it, for the provenance."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ VERSIONS = {
     **{name: version(name) for name in PACKAGES},
     "growth": str(GROWTH),
 }
-"""Of Python, of the packages that grow and write a forest, and of the growth."""
+"""Versions of Python, of the packages that grow and write a forest, and of the growth."""
 
 VERSIONS_HERE = {name: VERSIONS[name] for name in ("distforest", *COMPUTING)}
-"""The versions of what works out trees in this process: those of its begin, whatever is installed under it."""
+"""Versions of the packages that compute trees, at the start of this process, whatever is installed later."""
 
 
 def check_growth(worker: int, job: int) -> None:
-    """Refuse a worker with another version of the growth than the job; raises JobError."""
+    """Refuse a worker with another version of the growth than the job; raise JobError."""
     if worker != job:
         raise JobError(
             f"a worker grows trees by version {worker} of the growth, the job by version {job}: one forest would be "
@@ -34,5 +34,5 @@ def check_growth(worker: int, job: int) -> None:
 
 
 def check_own_growth(job: int) -> None:
-    """Refuse the version of this process, a worker, if the job has another one; raises JobError."""
+    """Refuse the version of this process, a worker, if the job has another one; raise JobError."""
     check_growth(GROWTH, job)

@@ -1,4 +1,4 @@
-"""The warnings of one thread, collected for the owner of its job: nobody reads the stderr of a worker."""
+"""The warnings of a thread, collected for the owner of its job, who does not see the stderr of a worker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def captured_warnings() -> Iterator[list[str]]:
     """Collect the warnings of this thread in the block, each text once, instead of showing them.
 
     `warnings.catch_warnings` would collect the warnings of other threads, too, and two overlapping blocks would leave
-    one of the hooks in place for ever. The hook here passes on the warnings of other threads, so it may stay.
+    one of the hooks in place forever. This hook passes on the warnings of other threads, so it may stay.
     """
     texts: list[str] = []
     _listen()
@@ -38,9 +38,7 @@ def _listen() -> None:
     with _lock:
         if warnings.showwarning is not _collect:
             _show, warnings.showwarning = warnings.showwarning, _collect
-        warnings.simplefilter(
-            "default", UserWarning, append=True
-        )  # clears the record of shown warnings, and changes nothing else
+        warnings.simplefilter("default", UserWarning, append=True)  # only clears the record of shown warnings
 
 
 def _collect(
@@ -51,7 +49,7 @@ def _collect(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Collect a `UserWarning`, ours or that of a user's function, in a thread that collects; show any other warning."""
+    """Collect a `UserWarning`, from this package or a user's function, in a collecting thread; show any other."""
     texts = getattr(_thread, "texts", None)
     if texts is None or not issubclass(category, UserWarning):
         _show(message, category, filename, lineno, file, line)

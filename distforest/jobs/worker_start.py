@@ -1,12 +1,12 @@
-"""How the workers of an embedded cluster start: forked from one process that has imported what each would import.
+"""The start of an embedded cluster's workers, which are forked from one process that has imported what they need.
 
 ::
 
-    this process -> the one that has imported -> worker 0
-                                              -> worker 1, and whoever replaces one that has died
+    this process -> the process with the imports -> worker 0
+                                                 -> worker 1, and replacements of dead workers
 
 A fresh interpreter imports for a second or two before it can do anything, and each worker would be one. The process
-that has imported has a single thread, so a fork leaves nothing half done.
+with the imports has a single thread, so a fork leaves nothing half done.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 BUSY = "Creating scratch directories is taking a surprisingly long time"
-"""The beginning of a warning by Dask after one second. It blames a network file system and suggests a setting that this
+"""Beginning of a warning by Dask after one second. It blames a network file system and suggests a setting that this
 package does not expose. Usually the machine is just busy, and very little is written there."""
 
 WORKER_START = """
@@ -45,24 +45,24 @@ from distforest.jobs.worker_start import is_news
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 logging.getLogger("distributed.worker").addFilter(is_news)
 """
-"""What each worker of the embedded cluster does first. A terminal sends Ctrl-C to all its processes; this process stops
-the workers, so they ignore it. What Dask logs there is read by the owner of the job."""
+"""First code of each worker of the embedded cluster. A terminal sends Ctrl-C to all its processes; this process stops
+the workers, so they ignore it. The owner of the job reads what Dask logs there."""
 
 OF_STORES = ("OSError(", *(f"{kind.__name__}(" for kind in OSError.__subclasses__()))
-"""How errors of a store or a disk begin when they are shown."""
+"""Beginnings of the texts of errors of a store or a disk."""
 
 WORKER_FILES_BYTES = 1 << 16
-"""More than a worker writes when it starts."""
+"""More bytes than a worker writes when it starts."""
 
 METHOD, ENVIRONMENT = "distributed.worker.multiprocessing-method", "distributed.nanny.pre-spawn-environ"
-"""Dask's settings of how workers start, and in which environment."""
+"""Dask's settings for the start method of workers and their environment."""
 
 DASK_SETTINGS = {
-    "distributed.scheduler.worker-saturation": 1.0,  # a kill then costs the task that ran, not one that waited
+    "distributed.scheduler.worker-saturation": 1.0,  # a kill then costs the running task, no waiting ones
     "distributed.scheduler.allowed-failures": 10,
     "distributed.scheduler.worker-ttl": "30 s",
     f"{ENVIRONMENT}.NUMBA_NUM_THREADS": 1,
-    # Filters that this process was given by -W or by this variable reach its workers as -W, which goes first.
+    # Filters that this process has from -W or from this variable reach its workers as -W, which takes precedence.
     f"{ENVIRONMENT}.PYTHONWARNINGS": f"ignore:{BUSY}:UserWarning",
     "distributed.worker.preload": [WORKER_START],
     # By default each process samples itself 50 to 100 times a second. That takes a twentieth of a core for an idle
@@ -70,32 +70,32 @@ DASK_SETTINGS = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "500ms",
     "distributed.admin.system-monitor.interval": "2s",
-    # A worker that died and was replaced is looked for when this has passed, and not replaced any more if it happens to
-    # have died again. Nannies replace workers, so nobody need be looked for.
+    # A worker that died and was replaced is looked for after this time, and is not replaced any more if it happens to
+    # have died again. Nannies replace workers, so this is never needed.
     "distributed.deploy.lost-worker-timeout": "10000 days",
 }
-"""Dask settings of the embedded cluster: many deaths of workers before a task is given up, one thread for each kernel,
-no statistics that nobody reads, and workers that are always replaced."""
+"""Dask settings of the embedded cluster: many deaths of workers before a task is given up, one thread per kernel, no
+unused statistics, and workers that are always replaced."""
 
 IMPORTED = "distforest.jobs.forked_from"
-"""The module that the process imports from which workers are forked."""
+"""Module that is imported by the process from which workers are forked."""
 
 REPLACED = "DISTFOREST_REPLACED"
-"""The variable that tells that process which others it puts back: their own values, or null, as JSON."""
+"""Variable with the values of others that this process restores, as JSON; null removes a variable."""
 
 
 @contextmanager
 def embedded() -> Iterator[None]:
-    """Let an embedded cluster be started in the block with `DASK_SETTINGS`, by the quickest way that there is."""
+    """Set `DASK_SETTINGS`, and the fastest start method, for an embedded cluster that is started in the block."""
     with dask.config.set(DASK_SETTINGS), dask.config.set({METHOD: start_method()}):
         yield
 
 
 def start_method(imported: str = IMPORTED) -> str:
-    """How workers of this process start: "forkserver" where they can be forked, "spawn" elsewhere.
+    """Return how workers of this process start: "forkserver" where they can be forked, "spawn" elsewhere.
 
-    Other systems than Linux have libraries that do not survive a fork. The process that is forked listens at a socket
-    among the temporary files, so a full disk, or a folder with a long name, leaves fresh interpreters.
+    Systems other than Linux have libraries that do not survive a fork. The forking process listens at a socket among
+    the temporary files, so a full disk, or a folder with a long name, requires fresh interpreters.
     """
     if sys.platform != "linux":
         return "spawn"
@@ -109,10 +109,10 @@ def start_method(imported: str = IMPORTED) -> str:
 
 
 def _import_path() -> dict[str, str]:
-    """Variables with which a process imports what this one would, until it calls `put_back`.
+    """Return variables with which a process imports what this one would, until it calls `put_back`.
 
-    It is started by ``python -c``, which would import from the current directory first: there a user's file may be
-    called dask.py.
+    The process is started by ``python -c``, which would first import from the current directory, where a user's file
+    may be called dask.py.
     """
     path = os.pathsep.join(os.path.abspath(folder) for folder in sys.path)  # "" is the current directory
     variables = {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
@@ -120,13 +120,13 @@ def _import_path() -> dict[str, str]:
 
 
 def put_back() -> None:
-    """Give this process, and so all that are forked from it, the variables of the one that started it."""
+    """Restore the variables of the process that started this one, for all workers that are forked from it."""
     _set(json.loads(os.environ.pop(REPLACED, "{}")))
 
 
 @contextmanager
 def _started_in(variables: Mapping[str, str]) -> Iterator[None]:
-    """Let a process start in the block with these variables, too: as Dask does it."""
+    """Let a process start in the block with these variables in addition, as Dask does."""
     before = {name: os.environ.get(name) for name in variables}
     _set(variables)
     try:
@@ -145,11 +145,11 @@ def _set(variables: Mapping[str, str | None]) -> None:
 
 
 def is_news(record: logging.LogRecord) -> bool:
-    """Whether what Dask logs in a worker tells the owner of a job anything.
+    """Return whether a message that Dask logs in a worker is of interest to the owner of a job.
 
-    A heartbeat that is on its way when the cluster is closed is lost, and Dask logs that with a traceback; a worker
-    that has lost its scheduler ends in any case. A task that a store or a disk refuses is tried again, and the last
-    refusal is what the job ends with; Dask logs each with a traceback.
+    A heartbeat that is under way when the cluster is closed is lost, and Dask logs a traceback. A worker that has lost
+    its scheduler ends in any case. A task that a store or a disk refuses is tried again, and the job ends with the last
+    refusal, but Dask logs a traceback of each.
     """
     text = str(record.msg)
     if text.startswith("Compute Failed") and isinstance(record.args, tuple):
@@ -158,7 +158,7 @@ def is_news(record: logging.LogRecord) -> bool:
 
 
 def check_room(folder: Path | None) -> None:
-    """Raise JobError if workers could not write their files into a folder; they die of it too soon to say why."""
+    """Raise JobError if workers could not write their files into a folder; they would die before they report it."""
     try:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
@@ -179,10 +179,10 @@ def quiet_start() -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Hold a signal back until the end of the block, in the main thread: what is half started cannot be closed.
+    """Hold a signal back until the end of the block, in the main thread, as a half-started cluster cannot be closed.
 
-    It is handed to its handler then, which raises. A second signal is handed on at once. Signals without a handler of
-    Python's are not touched.
+    Its handler is called then, and raises. A second signal is passed to its handler at once. Signals without a Python
+    handler are not affected.
     """
     held: list[int] = []
     before: dict[int, Callable[[int, FrameType | None], object]] = {}

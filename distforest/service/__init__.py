@@ -1,6 +1,6 @@
-"""The job service, inside a Dask scheduler: ``dask scheduler --preload distforest.service --job-root URL``.
+"""The job service, which runs in a Dask scheduler: ``dask scheduler --preload distforest.service --job-root URL``.
 
-Importing this adds the service's page to the routes of a scheduler that is about to start.
+Importing this module adds the service's page to the routes of a scheduler that is about to start.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 ROUTES, PAGE_MODULE = "distributed.scheduler.http.routes", "distforest.service.page"
 
 SERVICE_SETTINGS = {
-    "distributed.scheduler.worker-saturation": (1.1, 1.0),  # a kill costs the task that ran, not one that waited
+    "distributed.scheduler.worker-saturation": (1.1, 1.0),  # a kill costs the running task, no waiting ones
     "distributed.scheduler.allowed-failures": (3, 5),  # a kill counts against all tasks that a worker was handed
 }
 """Dask settings of a scheduler that serves jobs: Dask's default, and the value that replaces it."""
 
 WORKER_TTL = (300.0, 30.0)
-"""The same of ``distributed.scheduler.worker-ttl``, in seconds, which a scheduler reads before its preloads."""
+"""The same for ``distributed.scheduler.worker-ttl``, in seconds, which a scheduler reads before its preloads."""
 
 
 def _prepare() -> None:
@@ -56,13 +56,13 @@ def _option(name: str, **more: Any) -> Callable[[Setup], Setup]:
 
 @click.command()
 @_option("--job-root", required=True, metavar="URL", help="Folder of all jobs: a path or URL.")
-@_option("--max-running", type=click.IntRange(1), default=4, help="Jobs that run at once.")
+@_option("--max-running", type=click.IntRange(1), default=4, help="Number of jobs that run at once.")
 @_option("--queue", multiple=True, metavar="NAME:max-running=N", help="A queue, and how many of its jobs run at once.")
 @_option("--cancel", type=click.Choice(("owner", "anyone")), default="anyone", help="Who may cancel, resume or remove.")
 @_option("--operator", multiple=True, metavar="NAME", help="Who may change all jobs, besides their owners.")
-@_option("--max-jobs", type=click.IntRange(1), default=1000, help="Jobs that are not finished.")
-@_option("--max-trees", type=click.IntRange(1), default=100_000, help="Trees of a job.")
-@_option("--max-spec-bytes", type=click.IntRange(1), default=65_536, help="Size of a spec.")
+@_option("--max-jobs", type=click.IntRange(1), default=1000, help="Largest number of unfinished jobs.")
+@_option("--max-trees", type=click.IntRange(1), default=100_000, help="Largest number of trees of a job.")
+@_option("--max-spec-bytes", type=click.IntRange(1), default=65_536, help="Largest size of a spec.")
 @_option("--allow-prefix", multiple=True, metavar="URL", help="Where jobs may read and write; all stores unless given.")
 @_option(
     "--allow-callback",
@@ -71,7 +71,7 @@ def _option(name: str, **more: Any) -> Callable[[Setup], Setup]:
     help="Functions that jobs may call; module:* for all of a module.",
 )
 @_option("--no-workers-timeout", type=click.FloatRange(0), metavar="SECONDS", help="How long a job waits for a worker.")
-@_option("--json-logs", is_flag=True, help="Log one JSON object in each line: time, level, logger, job, message.")
+@_option("--json-logs", is_flag=True, help="Log one JSON object per line: time, level, logger, job, message.")
 async def dask_setup(scheduler: Scheduler, **options: Any) -> None:
     """Start the service in a scheduler; if the service cannot start, the scheduler ends."""
     from distforest.jobs.dask_private import give_up_silent_workers  # noqa: PLC0415  (imports distributed)
@@ -91,9 +91,9 @@ async def dask_setup(scheduler: Scheduler, **options: Any) -> None:
 
 
 def _close_at_hangup(scheduler: Scheduler) -> None:
-    """Close a scheduler when its terminal closes, as SIGTERM does, unless SIGHUP has a handler already.
+    """Close a scheduler when its terminal closes, as SIGTERM does, unless SIGHUP already has a handler.
 
-    Otherwise the service would be killed before it can release its lease.
+    Otherwise a hangup would kill the service before it can release its lease.
     """
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGHUP) != signal.SIG_DFL:
         return
@@ -108,7 +108,7 @@ def _close_at_hangup(scheduler: Scheduler) -> None:
 
 
 async def _serve(scheduler: Scheduler, **options: Any) -> None:
-    from distforest.service.jobs import EXTENSION, JobService, ServiceLimits  # noqa: PLC0415  (slow; schedulers alone need it)
+    from distforest.service.jobs import EXTENSION, JobService, ServiceLimits  # noqa: PLC0415  (slow)
     from distforest.service.policy import Policy  # noqa: PLC0415
     from distforest.service.registry import Registry  # noqa: PLC0415
 
@@ -135,7 +135,7 @@ async def _serve(scheduler: Scheduler, **options: Any) -> None:
 
 
 class JSONFormatter(logging.Formatter):
-    r"""Writes a record as an object with its time, level, logger, message and, where there is one, the job's id.
+    r"""A formatter of records as JSON objects: time, level, logger, message and, if there is one, the job's id.
 
     Examples
     --------
@@ -146,7 +146,7 @@ class JSONFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write a record in one line; a traceback follows the message."""
+        """Format a record as one line; a traceback follows the message."""
         message = super().format(record)
         job = {"job": record.job} if hasattr(record, "job") else {}
         time = datetime.fromtimestamp(record.created, UTC).isoformat()
@@ -154,7 +154,7 @@ class JSONFormatter(logging.Formatter):
 
 
 def log_as_json() -> None:
-    """Let all handlers of this process write JSON, and the logger of this package report the events of jobs."""
+    """Set JSON as the format of all handlers, and let this package's logger report the events of jobs."""
     own = logging.getLogger("distforest")
     own.setLevel(logging.INFO)
     if not own.handlers:

@@ -1,4 +1,4 @@
-"""Calls to the service of a scheduler over its comm, without a Dask client: no workers, no equal versions needed."""
+"""Calls to the service of a scheduler over its comm, without a Dask client, so that versions may differ."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ if TYPE_CHECKING:
 
     IfExists = Literal["fail", "ok", "new"]
     Answer = Any
-    """What came over the comm; each method of `Service` says of which type its answer is."""
+    """Content of an answer over the comm; each method of `Service` annotates its type."""
 
 CONNECT_SECONDS, ANSWER_SECONDS = 10.0, 60.0
-"""How long a scheduler may take to be reached, and then to answer."""
+"""Time limits for connecting to a scheduler, and for its answer."""
 
 TLS_FILES = "--tls-ca-file, --tls-cert and --tls-key, or distributed.comm.tls in Dask's configuration"
 
 SENDING_TRIES = 3
-"""How often a job is sent if the connection is lost before the answer arrives."""
+"""Number of times a job is sent if the connection is lost before the answer arrives."""
 
 ERROR_KINDS = {
     kind.__name__: kind
     for kind in (InputError, ConflictError, ExistsError, NotFoundError, ArtifactError, AwayError, JobError)
 }
-"""The errors that a refusal may name, except `SpecError`, which takes a list of faults."""
+"""Errors that a refusal may name, except `SpecError`, which takes a list of faults."""
 
 
 class LostAnswerError(UnreachableError):
@@ -67,15 +67,15 @@ class BrokenOffError(UnreachableError):
 
 
 CALL_PATIENCE: dict[type[UnreachableError], float] = {AwayError: 60.0, BrokenOffError: 10.0}
-"""Seconds for which a call that changes something is repeated: if the service says that it is away, and if the
-error may come from one that is."""
+"""Seconds for which a call that changes something is repeated, by error: if the service reports that it is away, and if
+the error may come from such a service."""
 
 AGAIN_SECONDS = 0.5
 """Seconds between two such calls."""
 
 
 def new_id(spec: str, now: float) -> str:
-    """Make an id for a job, of its method (or kind of job), the time in Unix seconds and random digits.
+    """Make an id for a job from its method (or kind of job), the time in Unix seconds and random digits.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def _dated(name: str, now: float) -> str:
 
 
 def existing(job: JobState) -> str:
-    """A message about a job that was submitted again.
+    """Return a message about a job that was submitted again.
 
     Examples
     --------
@@ -112,24 +112,24 @@ def existing(job: JobState) -> str:
 
 @dataclass(frozen=True)
 class Service:
-    """The job service in a Dask scheduler; each method is one call, on a connection of its own.
+    """The job service in a Dask scheduler; each method makes one call over a new connection.
 
-    A refusal is raised as the error of `distforest.errors` that the service names: an unknown id as `NotFoundError`, a
+    A refusal raises the error of `distforest.errors` that the service names: an unknown id as `NotFoundError`, a
     spec with faults as `SpecError` with all of them.
 
     Parameters
     ----------
     address : str
-        Of the scheduler: ``"tls://host:8786"``, or ``"host:8786"``, which is TLS where ``security`` demands it.
+        Address of the scheduler: ``"tls://host:8786"``, or ``"host:8786"``, which is TLS if ``security`` requires it.
     security : distributed.Security, optional
-        What to encrypt with; Dask's configuration by default.
+        TLS settings; Dask's configuration by default.
     patience : float
-        Seconds in which the scheduler must be reached; 10 at most.
+        Time limit for connecting to the scheduler, in seconds; at most 10.
 
     Raises
     ------
     UnreachableError
-        By each method: nobody answers, TLS is refused by either side, or the scheduler runs no job service.
+        By each method: no scheduler answers, either side refuses TLS, or the scheduler runs no job service.
     """
 
     address: str
@@ -142,19 +142,19 @@ class Service:
         """Submit a job; when this returns, the job is on disk.
 
         If the connection is lost before the answer arrives, the job is sent again; its id shows that it is the same
-        job. Like every call that changes something, this waits for a service that is being restarted.
+        job. Like every call that changes something, this one waits for a service that is being restarted.
 
         Parameters
         ----------
         spec
             JSON of the job.
         job_id
-            Id of the job; by default made of the method, the time and random digits.
+            Id of the job; by default made from the method, the time and random digits.
         if_exists
             What to do if a job with this id exists: "fail" raises ExistsError, "ok" returns it if its spec is the same,
             "new" submits the job under the id with the time and random digits after it.
         owner
-            Who submits the job; the name in a certificate takes precedence.
+            User who submits the job; the name in a certificate takes precedence.
 
         Returns
         -------
@@ -164,7 +164,7 @@ class Service:
         Raises
         ------
         ExistsError
-            The id is that of another job; or of the same one, and ``if_exists`` is "fail".
+            The id belongs to another job, or to the same job and ``if_exists`` is "fail".
         """
         name = job_id or new_id(spec, time.time())
         sent = {"spec": spec, "id": name, "submission": secrets.token_hex(8), "owner": owner}
@@ -177,12 +177,12 @@ class Service:
             if answer["created"] or if_exists == "ok":
                 return answer
             if if_exists == "fail":
-                cure = "choose another id, or say `if_exists='new'` or `if_exists='ok'`"
+                cure = "choose another id, or give `if_exists='new'` or `if_exists='ok'`"
                 raise ExistsError(f"{existing(answer['job'])}; {cure}", answer["job"])
         return self.submit(spec, _dated(name, time.time()), owner=owner)
 
     def listed(self, wanted: JobFilter = ALL_JOBS) -> JobsAnswer:
-        """List ``jobs``, newest first, the ``total`` number of those wanted, and ``service``."""
+        """List ``jobs``, newest first, with the ``total`` number that match, and ``service``."""
         answer: JobsAnswer = self._call("list", **wanted._asdict())
         return answer
 
@@ -196,12 +196,12 @@ class Service:
         return list(self._call("events", id=job_id, after=after)["events"])
 
     def cancel(self, job_id: str, owner: str | None = None) -> JobState:
-        """Stop a job; returns its state. ``owner`` is who calls, as for `submit`."""
+        """Stop a job; return its state. ``owner`` is the caller, as for `submit`."""
         job: JobState = self._call_patiently("cancel", id=job_id, owner=owner)["job"]
         return job
 
     def resume(self, job_id: str, changes: Mapping[str, object] | None = None, owner: str | None = None) -> JobState:
-        """Continue a job that ended without a result from what it has finished; returns its state.
+        """Continue a job that ended without a result from its finished tasks; return its state.
 
         Parameters
         ----------
@@ -210,25 +210,25 @@ class Service:
         changes
             Values by dotted keys, which replace those of its spec.
         owner
-            Who calls, as for `submit`.
+            The caller, as for `submit`.
 
         Raises
         ------
         SpecError
             The spec, with the changes, has faults; the job stays as it is.
         ConflictError
-            The job has succeeded, or has not ended and there are changes.
+            The job has succeeded, or it has not ended and there are changes.
         """
         given = {"changes": dict(changes)} if changes else {}
         job: JobState = self._call_patiently("resume", 1, id=job_id, owner=owner, **given)["job"]
         return job
 
     def remove(self, job_id: str, owner: str | None = None) -> str:
-        """Remove a job that has ended, but not its output; returns its id. ``owner`` is who calls, as for `submit`."""
+        """Remove a job that has ended, but not its output; return its id. ``owner`` is the caller, as for `submit`."""
         return str(self._call_patiently("remove", id=job_id, owner=owner)["id"])
 
     def health(self) -> ServiceRecord:
-        """Return the record of the service; raises JobError if it has failed."""
+        """Return the record of the service; raise JobError if it has failed."""
         service: ServiceRecord = self._call("health")["service"]
         return service
 
@@ -242,7 +242,7 @@ class Service:
         return f"{'tls' if self.security.require_encryption else 'tcp'}://{self.address}"
 
     def _call_patiently(self, name: str, tries: int = 1, **arguments: object) -> Answer:
-        """Make a call that changes something, also across a restart; ``tries`` times if its answers are lost."""
+        """Make a call that changes something, across a restart too; try ``tries`` times if answers are lost."""
         start, patience = time.monotonic(), 0.0
         while True:
             try:
@@ -258,9 +258,9 @@ class Service:
             time.sleep(AGAIN_SECONDS)
 
     def _call(self, name: str, **arguments: object) -> Answer:
-        """Make one call and return its answer; raises the error of a refusal."""
+        """Make one call and return its answer; raise the error of a refusal."""
         given = {key: value for key, value in arguments.items() if value is not None}
-        # In a thread of its own, as this one may run a loop, as that of a notebook does; Ctrl-C reaches this one alone.
+        # In another thread, as this one may run a loop, as a notebook's does; Ctrl-C reaches only this one.
         calling = in_thread(lambda: asyncio.run(self._exchange(f"distforest_{name}", given)), "distforest-call")
         answer = calling.result()
         if not isinstance(answer, dict):  # a scheduler answers an unknown operation with nothing
@@ -273,7 +273,7 @@ class Service:
                 raise SpecError([str(fault) for fault in error.get("faults") or [message]])
             raise ERROR_KINDS.get(str(error.get("kind")), JobError)(message)
         if answer.get("status") == "uncaught-error":
-            raise JobError(f"the service at {self.address} failed; its log says more: {answer.get('exception_text')}")
+            raise JobError(f"the service at {self.address} failed; its log has details: {answer.get('exception_text')}")
         return answer
 
     async def _exchange(self, operation: str, arguments: Mapping[str, object]) -> object:
@@ -284,7 +284,7 @@ class Service:
                 return await comm.read()
         except TimeoutError:
             raise UnreachableError(
-                f"the scheduler at {self.address} was reached, and has not answered within {ANSWER_SECONDS:g} s"
+                f"the scheduler at {self.address} was reached, but has not answered within {ANSWER_SECONDS:g} s"
             ) from None
         except CommClosedError as error:
             raise LostAnswerError(
@@ -304,17 +304,17 @@ class Service:
             raise self._unreachable(error, first_cause(error)) from error
 
     def _unreachable(self, error: Exception, cause: BaseException) -> UnreachableError:
-        """The error that says why a scheduler was not reached, and what to do."""
+        """Return the error that states why a scheduler was not reached, and what to do."""
         at, files, is_closed = f"the scheduler at {self.address}", self.security, isinstance(error, CommClosedError)
         is_fatal, is_alert = isinstance(error, FatalCommClosedError), "ALERT" in str(cause)
-        broke_off = is_closed and not is_fatal and not is_alert  # without a reason, as a service that starts may do
+        broke_off = is_closed and not is_fatal and not is_alert  # without a reason, as a starting service may do
         named = {"ca-file": files.tls_ca_file, "cert": files.tls_client_cert, "key": files.tls_client_key}
         missing = [  # a text with line breaks is a file's content, not its path
             f"{name} {path}" for name, path in named.items() if path and "\n" not in path and not os.path.isfile(path)
         ]
         if missing:
             why = f"{at} cannot be called: there is no TLS file {', '.join(missing)}"
-        elif isinstance(error, TypeError):  # Dask's word for an address of TLS without a certificate
+        elif isinstance(error, TypeError):  # Dask's error for a TLS address without a certificate
             why = f"{at} requires TLS, and no certificate was given: give {TLS_FILES}"
         elif isinstance(error, RuntimeError):
             why = f"{at} cannot be called: its address is without TLS, and TLS is required; is it tls://...?"
@@ -331,7 +331,7 @@ class Service:
         elif isinstance(error, ValueError):
             why = f"no Dask scheduler can be at {self.address}: {error}"
         else:
-            found = str(cause) or f"nothing came within {min(self.patience, CONNECT_SECONDS):g} s"
+            found = str(cause) or f"no answer came within {min(self.patience, CONNECT_SECONDS):g} s"
             cure = "is it running, and is this its own port, not that of its pages?"
             why = f"no Dask scheduler answers at {self.address}: {found}; {cure}"
         return BrokenOffError(why) if broke_off else UnreachableError(why)

@@ -1,6 +1,6 @@
-"""What a process finds where it runs: versions, kernels, scratch folder, job root, certificates, open ports.
+"""Checks of a process's environment: versions, kernels, scratch folder, job root, certificates, open ports.
 
-These functions run in the client, in a scheduler and in its workers, which find them by their names.
+These functions run in the client, in a scheduler and in its workers, which import them by name.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ PAGES_CERTIFICATE = "distributed.scheduler.dashboard.tls.cert"
 """Dask's setting of the certificate for the scheduler's pages."""
 
 OF_DASK = ("dask", "distributed", "cloudpickle")
-"""Packages with which processes talk to each other."""
+"""Packages that processes communicate with."""
 
 
 class Disk(NamedTuple):
-    """A folder and its file system; ``fault`` says why it cannot be used, None for no fault.
+    """A folder and its file system; ``fault`` is the reason why it cannot be used, or None.
 
-    ``free`` is in bytes, ``device`` a number that is equal for folders of one file system of one host; both are None
+    ``free`` is in bytes, ``device`` a number that is equal for folders of one file system on one host. Both are None
     for an object store, and for a folder that cannot be used.
     """
 
@@ -58,7 +58,7 @@ class Disk(NamedTuple):
 
 
 class Kernels(NamedTuple):
-    """Where compiled kernels are kept, None if nowhere, and how many are there."""
+    """The folder of compiled kernels, None if they are not kept, and their number."""
 
     folder: str | None
     writable: bool
@@ -66,10 +66,10 @@ class Kernels(NamedTuple):
 
 
 class Checkup(NamedTuple):
-    """What a process has found.
+    """The findings of a process.
 
-    ``certificates`` are the Unix times at which its TLS files expire, by file; ``open_address`` is where a scheduler
-    listens to other hosts without TLS.
+    ``certificates`` are the Unix times at which its TLS files expire, by file. ``open_address`` is the address at which
+    a scheduler listens to other hosts without TLS.
     """
 
     host: str
@@ -82,9 +82,10 @@ class Checkup(NamedTuple):
 
 
 class RootCheckup(NamedTuple):
-    """What is found of a job root; ``compares``: whether a file there is certainly written over what was seen only.
+    """The findings on a job root.
 
-    ``probe`` is the name of a file that was left there for others to see, None if none could be written.
+    ``compares`` is whether a write there is certain to replace only the content that the writer has seen. ``probe`` is
+    the name of a file that was left there for other processes to see, None if none could be written.
     """
 
     disk: Disk
@@ -111,12 +112,12 @@ def examined() -> Checkup:
 
 
 async def aside(function: Callable[..., T], *arguments: object) -> T:
-    """Call a function in a thread of a scheduler or worker, whose loop goes on."""
+    """Call a function in a thread of a scheduler or worker, whose event loop continues."""
     return await asyncio.to_thread(function, *arguments)
 
 
 async def examined_aside(dask_worker: Scheduler | Worker) -> Checkup:
-    """`examined` in a thread of a scheduler or worker, which Dask passes under this name."""
+    """Call `examined` in a thread of a scheduler or worker, which Dask passes under this name."""
     found = await asyncio.to_thread(examined)
     if isinstance(dask_worker, Worker):
         return found._replace(certificates=expiries(dask_worker.security, "worker"))
@@ -128,7 +129,7 @@ async def examined_aside(dask_worker: Scheduler | Worker) -> Checkup:
 
 
 def scratch_disk() -> Disk:
-    """The scratch folder of this process."""
+    """Return the scratch folder of this process."""
     try:
         scratch = ScratchFolder()
         scratch.check()
@@ -148,26 +149,26 @@ def _disk(folder: Path) -> Disk:
 
 
 def probed_root(root: str) -> RootCheckup:
-    """Write a small file into a job root, as a service writes its lease; it stays there until `forget_probe`."""
+    """Write a small file into a job root, as a service writes its lease; `forget_probe` removes it."""
     folder, name = Folder(root), f"doctor-{uuid.uuid4().hex}"
     try:
         if (kind := folder.kind) not in {"directory", None} or (kind is None and folder.is_local):
             found = "nothing is there" if kind is None else f"a {kind} is there"
-            return RootCheckup(Disk(root, f"{found}, and a folder was expected, which a service makes"), False, None)
+            return RootCheckup(Disk(root, f"{found}, but a folder was expected, which a service creates"), False, None)
         probe = slot(folder, name)
         probe.read()
         probe.put(b"distforest doctor")
         local = Path(root.removeprefix("file://").removeprefix("local://"))
         return RootCheckup(_disk(local) if folder.is_local else Disk(root), probe.compares, name)
     except TakenError:
-        fault = "a file that nobody else knows is said to have been written by another process"
+        fault = "a new file seems to have been written by another process"
     except (OSError, InputError) as error:
         fault = str(error)
     return RootCheckup(Disk(root, fault), False, None)
 
 
 def sees_probe(root: str, name: str) -> str | None:
-    """Why this process does not see the file ``name`` in a job root; None if it does."""
+    """Return why this process does not see the file ``name`` in a job root; None if it does."""
     try:
         return None if Folder(root).exists(name) else "it is not the same folder there"
     except (OSError, InputError) as error:
@@ -184,9 +185,9 @@ def forget_probe(root: str, name: str) -> None:
 
 
 def expiries(security: Security, role: str) -> dict[str, float]:
-    """The Unix times at which the certificates of a process expire, by the name of their file.
+    """Return the Unix times at which the certificates of a process expire, by the name of their file.
 
-    The package cryptography reads them, which the extra ``tls`` installs; without it, nothing is known.
+    The package cryptography, which the extra ``tls`` installs, reads them; without it, the result is empty.
     """
     try:
         from cryptography import x509  # noqa: PLC0415  (an extra)
@@ -205,7 +206,7 @@ def expiries(security: Security, role: str) -> dict[str, float]:
 
 
 def common_name(certificate: Mapping[str, Any] | None) -> str | None:
-    """The common name of the subject of a certificate, as `ssl.SSLSocket.getpeercert` returns it.
+    """Return the common name of the subject of a certificate, as `ssl.SSLSocket.getpeercert` returns it.
 
     Examples
     --------
@@ -217,12 +218,12 @@ def common_name(certificate: Mapping[str, Any] | None) -> str | None:
 
 
 def open_address(scheduler: Scheduler) -> str | None:
-    """The address at which a scheduler listens to other hosts without TLS; None if there is none."""
+    """Return the address at which a scheduler listens to other hosts without TLS; None if there is none."""
     return next((at.listen_address for at in scheduler.listeners if _is_open(at.listen_address)), None)
 
 
 def _is_open(address: str) -> bool:
-    """Whether processes of other hosts can reach an address without a certificate.
+    """Return whether processes of other hosts can reach an address without a certificate.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The doctor: examines this machine, a scheduler and its workers, and says what is to be mended."""
+"""The doctor, which examines this machine, a scheduler and its workers, and reports problems."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
     from distforest.service.messages import ServiceRecord
 
 VISIT_SECONDS = 30.0
-"""How long a scheduler or worker may take to examine itself."""
+"""Time limit for a scheduler or worker to examine itself."""
 
 CLOCK_READINGS = 3
-"""How often a clock is read; the quickest answer counts."""
+"""Number of readings of a clock; the quickest answer counts."""
 
 CLOCK_SECONDS = STALE / 2
-"""Difference of clocks, in seconds, that is to be mended: heartbeats older than `STALE` count as those of the dead."""
+"""Difference of clocks, in seconds, that is a problem: a service with heartbeats older than `STALE` counts as dead."""
 
 EXPIRY_SECONDS = 30 * 86_400
-"""Seconds before a certificate expires in which it is to be replaced."""
+"""Seconds before the expiry of a certificate from which it is reported."""
 
 LEAST_FREE = 1 << 30
 """Bytes that should be free in a scratch folder and in a job root."""
@@ -58,7 +58,7 @@ ROLE_HERE, ROLE_SCHEDULER, ROLE_WORKER = "this machine", "scheduler", "worker"
 
 
 class ClockDifference(NamedTuple):
-    """How far a clock is ahead of the one here, in seconds, and how far this may be wrong."""
+    """The seconds by which a clock is ahead of the local one, and the error of this estimate."""
 
     ahead: float
     error: float
@@ -71,15 +71,15 @@ class Patient:
     Attributes
     ----------
     role, address
-        What it is, and where; this process has no address.
+        Its role and address; this process has no address.
     threads
-        Of a worker.
+        Number of threads of a worker.
     checkup
-        What it has found; None if it could not be examined, for the reason ``fault``.
+        Its findings; None if it could not be examined, for the reason ``fault``.
     clock
-        Of another process.
+        Clock difference of another process.
     blind
-        Of a worker, why it does not see the job root; None if it does, or there is none.
+        Why a worker does not see the job root; None if it does, or if there is no root.
     """
 
     role: str
@@ -98,7 +98,7 @@ class Patient:
 
 @dataclass(frozen=True)
 class Findings:
-    """All that was examined; ``service_fault`` says why the service of a scheduler does not answer."""
+    """The findings of an examination; ``service_fault`` is the reason why a scheduler's service does not answer."""
 
     patients: tuple[Patient, ...]
     root: RootCheckup | None = None
@@ -193,7 +193,7 @@ async def _examine(service: Service, root: str | None) -> tuple[list[Patient], R
 
 
 async def _clock(ask: Callable[..., Coroutine[object, object, Any]]) -> ClockDifference:
-    """Compare a clock with the one here: half of the time that the answer took may be missing."""
+    """Compare a clock with the local one; the error is half of the time that the answer took."""
     readings = []
     for _ in range(CLOCK_READINGS):
         wall, start = time.time(), time.monotonic()
@@ -207,7 +207,7 @@ async def _clock(ask: Callable[..., Coroutine[object, object, Any]]) -> ClockDif
 
 
 def to_mend(found: Findings) -> list[str]:
-    """What is wrong, a sentence each, with what to do."""
+    """Return the problems, one sentence each, with what to do."""
     return [*_of_the_cluster(found), *_of_processes(found), *_of_the_root(found)]
 
 
@@ -224,7 +224,7 @@ def _of_the_cluster(found: Findings) -> Iterator[str]:
 
 
 def _differing(patients: Sequence[Patient]) -> Iterator[tuple[str, str]]:
-    """The packages whose versions differ, each with its versions in words; of Python the first two numbers count."""
+    """Yield the packages whose versions differ, with these versions; for Python only the first two numbers count."""
     examined_ones = [(patient.name, patient.checkup.versions) for patient in patients if patient.checkup]
     for package in {name: None for _, versions in examined_ones for name in versions}:
         held: defaultdict[str, list[str]] = defaultdict(list)
@@ -244,8 +244,8 @@ def _of_processes(found: Findings) -> Iterator[str]:
         if (own := patient.checkup) is None:
             continue
         if not own.kernels.writable:
-            why = f"{own.kernels.folder} is not writable" if own.kernels.folder else f"as {FOLDER}={OFF} says"
-            cure = f"set {FOLDER} to a folder that can be written to"
+            why = f"{own.kernels.folder} is not writable" if own.kernels.folder else f"because of {FOLDER}={OFF}"
+            cure = f"set {FOLDER} to a writable folder"
             yield f"{patient.name}: compiled kernels are not kept ({why}), so each process compiles them again; {cure}"
         if patient.role != ROLE_SCHEDULER:  # a scheduler stages nothing
             if own.scratch.fault:
@@ -279,16 +279,16 @@ def _of_the_root(found: Findings) -> Iterator[str]:
         return
     if not found.root.compares:
         lack = "its store does not compare before it writes, so two services may take the root at the same moment"
-        yield f"job root {disk.folder}: {lack}; see to it that only one is started, or use another store"
+        yield f"job root {disk.folder}: {lack}; make sure that only one is started, or use another store"
     if disk.free is not None and disk.free < LEAST_FREE:
-        yield f"job root {disk.folder}: {_little(disk.free)} there; make room"
+        yield f"job root {disk.folder}: {_little(disk.free)} there; free some space"
     for patient in found.workers:
         if patient.blind:
             yield f"{patient.name}: it does not see the job root {disk.folder}: {patient.blind}; mount it there"
 
 
 def remarks(found: Findings) -> list[str]:
-    """What is worth knowing, and not wrong."""
+    """Return notes that are not problems."""
     wrong = {name for name, _ in _differing(found.cluster)}
     notes = [
         f"{name} differs here: {words}; `submit` works, `fit --scheduler` needs one version"
@@ -310,8 +310,10 @@ def remarks(found: Findings) -> list[str]:
     device = found.root.disk.device if found.root else None
     if device is not None and near and near[-1].scratch.device == device:
         host = near[-1].host
-        notes.append(f"scratch folder and job root are in one file system on {host}, and take each other's room")
+        notes.append(f"scratch folder and job root are in one file system on {host} and share its space")
     for patient in found.patients:
         if patient.checkup and (address := patient.checkup.open_address):
-            notes.append(f"{patient.name}: {address} is open to other hosts without TLS: whoever connects can run code")
+            notes.append(
+                f"{patient.name}: {address} is open to other hosts without TLS: anyone who connects can run code"
+            )
     return notes

@@ -1,4 +1,4 @@
-"""Following a job to its end, also across a restart of the scheduler."""
+"""Following a job to its end, across restarts of the scheduler too."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ if TYPE_CHECKING:
     from distforest.service.whereabouts import Jobs
 
 POLL_SECONDS, FOLLOW_SECONDS, SILENCE_SECONDS = 0.5, 2.0, 60.0
-"""Seconds between two reads of the state; for the last read; and of silence after which a service counts as lost."""
+"""Seconds between two reads of the state, for the last read, and of silence after which a service counts as lost."""
 
 MOVED = (RUNNING, MERGING, CANCELLING, SUCCEEDED)
 """States in which the progress of a job belongs to its current attempt."""
 
 OF_THE_OWNER = {"InputError", "SpecError"}
-"""Kinds of errors at which a job fails again until its input or its spec is mended."""
+"""Kinds of errors with which a job fails again until its input or its spec is corrected."""
 
 
 def follow(jobs: Jobs, job_id: str, seconds: float | None = None) -> Iterator[JobState]:
-    """Yield the state of a job, read again and again, until the job has ended.
+    """Yield the state of a job repeatedly until the job has ended.
 
-    If nobody answers, the job root cannot be read, or it says that the job is interrupted, a service that answered
-    before has a minute to return.
+    A service that answered before has a minute to return if it does not answer, if the job root cannot be read, or if
+    the root reports that the job is interrupted.
 
     Parameters
     ----------
     jobs
-        Where the state is read.
+        Reader of the state.
     job_id
         Id of the job.
     seconds
-        How long to follow the job; forever by default.
+        Time limit in seconds; none by default.
 
     Yields
     ------
@@ -63,9 +63,9 @@ def follow(jobs: Jobs, job_id: str, seconds: float | None = None) -> Iterator[Jo
     NotFoundError
         There is no such job.
     UnreachableError
-        Nobody has answered from the start, or for a minute.
+        The service has not answered from the start, or for a minute.
     WaitTimeoutError
-        The time is over.
+        The time limit is over.
     """
     deadline = math.inf if seconds is None else time.monotonic() + seconds
     last_answer, known = -math.inf, None
@@ -85,7 +85,7 @@ def follow(jobs: Jobs, job_id: str, seconds: float | None = None) -> Iterator[Jo
                 return
         if time.monotonic() >= deadline:
             state: JobState = known or {"id": job_id, "state": "unknown"}
-            message = f"{job_id} is {state['state']} after {seconds:g} s of waiting; it runs on"
+            message = f"{job_id} is {state['state']} after {seconds:g} s of waiting; it continues"
             raise WaitTimeoutError(message, state)
         time.sleep(min(POLL_SECONDS, max(deadline - time.monotonic(), 0.0)))
 
@@ -93,7 +93,7 @@ def follow(jobs: Jobs, job_id: str, seconds: float | None = None) -> Iterator[Jo
 def shown_to_its_end(
     jobs: Jobs, job_id: str, seconds: float | None, show: tuple[Watch, Callable[[str], None]]
 ) -> JobState:
-    """Follow a job as `follow` does, and show what changes: its progress, and its states in words; the last state."""
+    """Follow a job as `follow` does and show changes of its progress and its state; return the last state."""
     watch, tell = show
     job: JobState = {"id": job_id}
     shown: tuple[object, ...] = ()
@@ -108,7 +108,7 @@ def shown_to_its_end(
 
 
 def check_succeeded(job: JobState) -> None:
-    """Raise NotDoneError unless a job has succeeded: why it has not, and what to do."""
+    """Raise NotDoneError, with the reason and what to do, unless a job has succeeded."""
     name, state, error = job["id"], job["state"], job.get("error")
     if state == SUCCEEDED:
         return
@@ -121,16 +121,16 @@ def check_succeeded(job: JobState) -> None:
     elif state not in ENDS:
         why = f"{name} is {state} and has no result yet; wait until it has ended"
     else:
-        reason = f"{error['kind']}: {error['message']}" if error else "JobError: no reason is known"
+        reason = f"{error['kind']}: {error['message']}" if error else "JobError: unknown reason"
         mend = f"`distforest resume {name}` resumes from its finished tasks"
         if error and error["kind"] in OF_THE_OWNER:
-            mend = f"mend the input, or change the spec: `distforest resume {name} --set KEY=VALUE`"
+            mend = f"correct the input, or change the spec: `distforest resume {name} --set KEY=VALUE`"
         why = f"{name} failed: {reason}; {mend}"
     raise NotDoneError(why, job)
 
 
 def follow_events(jobs: Jobs, job_id: str) -> Iterator[JobEvent]:
-    """Yield the events of a job from its beginning until it has ended; across a restart as `follow` does."""
+    """Yield the events of a job from its beginning until it has ended, across restarts as `follow` does."""
     after = 0
     for job in follow(jobs, job_id):
         try:
@@ -143,14 +143,14 @@ def follow_events(jobs: Jobs, job_id: str) -> Iterator[JobEvent]:
 
 
 def events_after(jobs: Jobs, job_id: str, after: int) -> Iterator[JobEvent]:
-    """Yield all events of a job after number ``after``, which are read in batches."""
+    """Yield all events of a job after number ``after``, in batches."""
     while events := jobs.events(job_id, after):
         yield from events
         after = events[-1]["n"]
 
 
 def progress_of(job: JobState) -> Progress | None:
-    """The progress of a job, with the seconds that follow from its rate; None if its state has no progress.
+    """Return the progress of a job, with the seconds at its current rate; None if its state has no progress.
 
     Examples
     --------
@@ -165,7 +165,7 @@ def progress_of(job: JobState) -> Progress | None:
 
 
 def waiting_for(job: JobState) -> str:
-    """What a job waits for, if it waits for workers or for a queue; else empty.
+    """Return what a job waits for if it waits for workers or for a queue, otherwise an empty text.
 
     Examples
     --------

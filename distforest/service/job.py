@@ -1,4 +1,4 @@
-"""One job of a service: its state and its events, as readers see them and as the registry stores them."""
+"""A job of a service: its state and its events, as readers see them and as the registry stores them."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ SAVING_BEAT, PROGRESS_BEAT, WAIT_BEAT = 2.0, 1.0, 60.0
 two events about busy workers."""
 
 MOST_WORDS = 20_000
-"""Characters of a message that are kept; a user's function may raise an error with a much longer one."""
+"""Largest number of characters of a message; a user's function may raise an error with a much longer one."""
 
 PHASE_STATES = {
     **dict.fromkeys(("grow", "try", "alone", "ask", "screen", "judge", "score"), RUNNING),
     "merge": MERGING,
 }
-"""The state of a job during each run of tasks; other runs are not reported."""
+"""State of a job during each run of tasks; other runs are not reported."""
 
 AT_WORK = (RUNNING, MERGING)
 
 
 def described(spec: AnySpec) -> JobDescription:
-    """The part of a job's state that its spec determines."""
+    """Return the part of a job's state that its spec determines."""
     return {
         "kind": kind_of_job(spec),
         "method": getattr(spec, "method", None),
@@ -73,14 +73,14 @@ def described(spec: AnySpec) -> JobDescription:
 
 
 def first_state(job: str, spec: AnySpec, now: float) -> JobState:
-    """The state of a job that was just submitted."""
+    """Return the state of a job that was just submitted."""
     times: JobState = {"id": job, "heartbeat": now, "submitted": now, "since": now}
     state: JobState = {**times, "format": STATE_FORMAT, "revision": 0, "state": QUEUED, "worked": 0.0, "attempt": 1}
     return {**UNTOUCHED, **state, **described(spec)}
 
 
 def seconds_of_work(job: JobState, until: float) -> float:
-    """Seconds that a job was at work up to a moment: without those in which it was queued or waited for workers.
+    """Return the seconds that a job was at work until a time, without those in which it was queued or waited.
 
     Examples
     --------
@@ -94,20 +94,20 @@ def seconds_of_work(job: JobState, until: float) -> float:
 
 
 def in_bounds(message: str) -> str:
-    """Shorten a message to what is kept, and escape what cannot be encoded: the name of a file may hold such bytes.
+    """Shorten a message to `MOST_WORDS`, and escape what cannot be encoded, such as some names of files.
 
-    A key of the spec that has no effect in a service is replaced by what has.
+    A key of the spec that has no effect in a service is replaced by the option that has one.
 
     Examples
     --------
     >>> in_bounds("give workers more memory (`run.memory_limit`)")
     'give workers more memory (`dask worker --memory-limit`)'
     >>> in_bounds("no such column"), len(in_bounds("x" * 10**6)), len(in_bounds(chr(0xDCFF)))
-    ('no such column', 20037, 6)
+    ('no such column', 20039, 6)
     """
     message = message.replace("run.memory_limit", "dask worker --memory-limit")
     more = len(message) - MOST_WORDS
-    kept = message if more <= 0 else f"{message[:MOST_WORDS]}… ({more:,} more letters are left out)"
+    kept = message if more <= 0 else f"{message[:MOST_WORDS]}… ({more:,} more characters are omitted)"
     return kept.encode(errors="backslashreplace").decode()
 
 
@@ -115,7 +115,7 @@ def in_bounds(message: str) -> str:
 class Job:
     """A job of a service; its methods may be called from any thread.
 
-    ``n_written`` is the number of its latest event on the store; None if it was not read yet.
+    ``n_written`` is the number of its latest event on the store; None if it has not been read yet.
     """
 
     state: JobState
@@ -138,7 +138,7 @@ class Job:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the job has ended; only a resume continues it."""
+        """Whether the job has ended, so that only a resume continues it."""
         return self.state["state"] in ENDS
 
     @property
@@ -163,7 +163,7 @@ class Job:
                     self.set(grown_by={**known, worker: grown})
 
     def warn(self, texts: Iterable[str]) -> None:
-        """Add warnings, each text once, however often a run is tried."""
+        """Add warnings, each text only once, however often a run is tried."""
         with self._lock:
             for text in texts:
                 if text not in self.state["warnings"]:
@@ -181,7 +181,7 @@ class Job:
             self._changed = True
 
     def cancel(self) -> bool:
-        """Tell the job to stop; False if it has ended."""
+        """Request that the job stop; return False if it has ended."""
         with self._lock:
             if self.has_ended:
                 return False
@@ -198,13 +198,13 @@ class Job:
         self.note("started", f"the job has started, attempt {self.state['attempt']}")
 
     def requeue(self) -> None:
-        """Put the job back into the queue for its next attempt; of one whose service was lost, work ended with that."""
+        """Put the job back into the queue for its next attempt; if its service was lost, its work time ended then."""
         worked = seconds_of_work(self.state, self.state["heartbeat"])
         again: StateChanges = {**ATTEMPT, "state": QUEUED, "worked": worked, "attempt": self.state["attempt"] + 1}
         self.set(**again)
 
     def count_events(self, registry: Registry) -> int:
-        """Number of events on the store, which is read if it is not known; raises UnreadableError."""
+        """Return the number of events on the store, which is read if it is unknown; raise UnreadableError."""
         if self.n_written is None:
             self.n_written = registry.last_number(self.id)
         return self.n_written
@@ -220,7 +220,7 @@ class Job:
                 self.set(lost_workers=self.state["lost_workers"] + 1)
 
     def watch(self, progress: Progress) -> None:
-        """Copy the progress of a run of tasks into the state; a job that waits continues with the last run told."""
+        """Copy the progress of a run of tasks into the state; a waiting job continues with the last run reported."""
         phase_state = PHASE_STATES.get(progress.name)
         if phase_state is None:
             return
@@ -239,7 +239,7 @@ class Job:
             )
 
     def attend(self, threads: int, busy: str | None = None) -> None:
-        """Wait if there are no workers, or if ``busy`` says that all serve other jobs; continue when that is over."""
+        """Wait while there are no workers, or while all of them are ``busy`` with other jobs."""
         why = busy if threads else "there are no workers; the job goes on when one comes"
         with self._lock:
             state = self.state["state"]
@@ -256,7 +256,7 @@ class Job:
                     self.note("running", f"workers with {counted(threads, 'thread')} in all are at work")
 
     def _note_waiting(self, why: str, threads: int) -> None:
-        """Add an event that the job waits; only now and then if it shares busy workers, as it then waits often."""
+        """Add an event that the job waits; if it shares busy workers, add it rarely, as the job then waits often."""
         if not threads or time.monotonic() >= self._next_note:
             self._is_noted, self._next_note = True, time.monotonic() + WAIT_BEAT
             self.note("waiting", why)
@@ -271,15 +271,15 @@ class Job:
         self.meters.work.labels(label_of(self.state), state).observe(self.state.get("worked", 0.0))
 
     def save(self, registry: Registry, at_once: bool = False) -> bool:
-        """Write new events and the state, if it is time or ``at_once``; True if all that was due is written.
+        """Write new events and the state, if due or ``at_once``; return True if everything due is written.
 
-        A write that the store refuses is repeated at the next call.
+        The next call repeats a write that the store refuses.
         """
         if not (self._unsaved or self._changed or self.is_at_work):  # most jobs of a large root
             return True
         with self._writing:
             with self._lock:
-                since = abs(time.time() - self.state["heartbeat"])  # a clock may be put back
+                since = abs(time.time() - self.state["heartbeat"])  # a clock may be set back
                 is_due = at_once or self._is_urgent or since >= PROGRESS_BEAT
                 unsaved, state = (self._unsaved if is_due else []), self.state
                 changed = (self._changed and is_due) or (self.is_at_work and since >= SAVING_BEAT)

@@ -1,7 +1,7 @@
-"""The service: it accepts jobs, stores them, runs several at once, and answers calls about them.
+"""The service, which accepts jobs, stores them, runs several at once, and answers calls about them.
 
-It runs in the scheduler's event loop and does no work there: access to the store runs in threads, access to data on
-workers. Everything it knows is in the job root, so the next service continues where this one ended.
+It runs in the scheduler's event loop and does no work there: threads access the store, and workers access the data. Its
+whole state is in the job root, so the next service continues where this one ended.
 """
 
 from __future__ import annotations
@@ -75,34 +75,34 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Answered = dict[str, Any]
-"""The answer to a call: what was asked for, by its name."""
+"""The answer to a call, by name."""
 
 BEAT, LEASE_BEAT = 0.25, 2.0
 """Seconds between two writes of new events and states, and between two heartbeats of the service."""
 
 CLOSING_SECONDS = 5.0
-"""Seconds for running jobs to stop when the service closes, and for the thread of an ended job to finish."""
+"""Time limit, in seconds, for running jobs to stop at a close, and for the thread of an ended job to finish."""
 
 LOOK_SECONDS = 5.0
-"""Seconds for reading the metadata of a job's inputs at its submit."""
+"""Time limit, in seconds, for reading the metadata of a job's inputs at its submission."""
 
 MOST_FAULTS = 3
-"""Faults of a spec that are named to readers who have not written it."""
+"""Largest number of faults in a message about a stored spec."""
 
 STATE_KEYS = STATE_VALUES.keys() | {"state"}
-"""Keys of a state that a service has written."""
+"""Keys of a state that a service writes."""
 
 CHANGES = ("submit", "cancel", "resume", "remove")
 CALLS = (*CHANGES, "list", "status", "events", "health")
-"""Names of the calls over the comm, and of those among them that change something."""
+"""Names of the calls over the comm; those in ``CHANGES`` change something."""
 
 EXTENSION = "distforest"
-"""The name of the service among the scheduler's extensions, and before those of its handlers."""
+"""Name of the service among the scheduler's extensions, and prefix of its handlers' names."""
 
 
 @dataclass(frozen=True)
 class ServiceLimits:
-    """How many jobs a service runs at once, also of each queue, and how long a job waits for a worker.
+    """The limits of a service: jobs that run at once, in all and by queue, and how long a job waits for a worker.
 
     If ``owners_only``, only the owner of a job and ``operators`` may cancel, resume or remove it.
     """
@@ -116,7 +116,7 @@ class ServiceLimits:
 
 @dataclass
 class JobService:
-    """The jobs of one job root."""
+    """The service for one job root."""
 
     scheduler: Scheduler
     registry: Registry
@@ -155,11 +155,11 @@ class JobService:
             self.scheduler.handlers[f"{EXTENSION}_{name}"] = self._handler(getattr(self, f"_{name}"), name in CHANGES)
         await self.lease.take()
         if not self.lease.excludes:
-            what = "a store that does not compare before it writes, as far as is known here: two services that are"
-            how = "started on it at the same moment can both take it, for some seconds; start one after the other"
+            what = "a store that does not compare before it writes, as far as is known: two services that are"
+            how = "started at the same moment can both take it, for some seconds; start one after the other"
             LOG.warning("%s lies on %s %s", self.registry.root, what, how)
         if address := open_address(self.scheduler):
-            what = "whoever connects can run code here; start it with certificates, or with --host 127.0.0.1"
+            what = "anyone who connects can run code here; start it with certificates, or with --host 127.0.0.1"
             LOG.warning("the scheduler listens to other hosts without TLS, at %s: %s", address, what)
         reading = asyncio.ensure_future(asyncio.to_thread(self._read_jobs))
         while not (await asyncio.wait([reading], timeout=LEASE_BEAT))[0]:
@@ -187,12 +187,12 @@ class JobService:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _read_jobs(self) -> None:
-        """Read all jobs of the job root; the unfinished ones are queued, oldest first."""
+        """Read all jobs of the job root, and queue the unfinished ones, oldest first."""
         for name, found in self.registry.states():
             try:
                 if (job := self._job_of_folder(name, found)) is not None:
                     self.jobs[name] = job
-            except Exception as error:  # a folder of any content concerns one job only
+            except Exception as error:  # a folder with any content affects only its own job
                 if isinstance(error, OSError) and may_pass(error, self.registry.root):
                     raise
                 self.aside[name] = state = unreadable(name, error)
@@ -200,9 +200,9 @@ class JobService:
         self._save()
 
     def _job_of_folder(self, name: str, state: JobState | UnreadableError | None) -> Job | None:
-        """The job of a folder, None if the folder is no job's; of an ended job only the state is read.
+        """Return the job of a folder, None if the folder is not a job's; for an ended job only the state is read.
 
-        One that has not ended is queued, and half-written files are removed from its folder.
+        An unfinished job is queued, and half-written files are removed from its folder.
         """
         if isinstance(state, UnreadableError):
             raise state
@@ -217,16 +217,16 @@ class JobService:
         if text is not None:
             state = {**first_state(name, self._known_spec(name, text), time.time()), **(state or {"id": name})}
         if state is None or not state.keys() >= STATE_KEYS:
-            raise InputError("it has no spec.json, and its state.json does not say all")
+            raise InputError("it has no spec.json, and its state.json is incomplete")
         job = Job(state, self.meters, n_written=self.registry.last_number(name))
         folder = self.registry.folder(name)
         folder.sweep()
         if job.state["state"] == CANCELLING:
             self._end_cancelled(job)
         elif not job.has_ended:
-            folder.discard(SIGN)  # left by an end that was not written into the state
+            folder.discard(SIGN)  # left by an end that the state does not record
             if job.state["state"] != QUEUED:
-                job.note("resumed", "a new service resumes the job; what is committed is not repeated")
+                job.note("resumed", "a new service resumes the job; committed tasks are not repeated")
                 job.requeue()
         return job
 
@@ -235,7 +235,7 @@ class JobService:
             return spec_from_json(text)
         except SpecError as error:
             faults = "; ".join(error.faults[:MOST_FAULTS])
-            raise UnreadableError(f"{self.registry.folder(name).address}/{SPEC} is no spec: {faults}") from error
+            raise UnreadableError(f"{self.registry.folder(name).address}/{SPEC} is not a spec: {faults}") from error
 
     def _interrupt_jobs(self) -> None:
         for job in self.jobs.values():
@@ -249,12 +249,12 @@ class JobService:
 
     async def _loop(self) -> None:
         connect = partial(Client, self.scheduler.address, security=self.scheduler.security, set_as_default=False)
-        client = await asyncio.to_thread(connect)  # answered when all preloads of the scheduler are done
+        client = await asyncio.to_thread(connect)  # returns when all preloads of the scheduler are done
         timeout = self.limits.no_workers_timeout
         self.context = ServiceContext(self.registry, client, self.policy, self.lease.id, timeout, self.turns.why)
         beaten, self.failure = 0.0, None
         while True:
-            if time.monotonic() - beaten >= LEASE_BEAT:  # first: one that was frozen learns here that it is replaced
+            if time.monotonic() - beaten >= LEASE_BEAT:  # first: a frozen service may have been replaced
                 beaten = time.monotonic()
                 if not await self._beat():
                     return
@@ -268,13 +268,13 @@ class JobService:
             self._queued.clear()
 
     def _loop_ended(self, loop: asyncio.Task[None]) -> None:
-        """Record why the loop has failed, if it has: health then fails, and jobs are refused."""
+        """Record the error if the loop has failed: the health check then fails, and jobs are refused."""
         if not loop.cancelled() and (error := loop.exception()):
             self.failure = f"the service has failed: {error!r}"
             LOG.critical(self.failure, exc_info=error)
 
     async def _beat(self) -> bool:
-        """Write a heartbeat; False if another service has taken the lease, and this one closes its scheduler."""
+        """Write a heartbeat; if another service has taken the lease, close the scheduler and return False."""
         try:
             await asyncio.to_thread(self.lease.beat)
         except JobError as error:
@@ -316,24 +316,24 @@ class JobService:
     # --- what readers see --------------------------------------------------------------------------------------
 
     def about(self) -> ServiceRecord:
-        """The record of the service, with its workers, and in words those that are silent."""
+        """Return the record of the service, with its workers and a text on those that are silent."""
         workers = self.scheduler.workers.values()
         threads = sum(worker.nthreads for worker in workers)
         silent = warning_about_silent_workers(silent_of(self.scheduler))
         return {**self.lease.record(), "workers": len(workers), "threads": threads, "silent": silent}
 
     def listed(self) -> list[JobState]:
-        """All jobs, newest first."""
+        """Return all jobs, newest first."""
         jobs = list(self.jobs.values())  # a copy: while the service starts, a thread adds jobs
         jobs.sort(key=lambda job: (job.state["submitted"], job.id), reverse=True)
         return [*(self._with_workers(job.state) for job in jobs), *map(self._with_workers, list(self.aside.values()))]
 
     def job(self, name: str) -> JobState:
-        """The state of a job; raises NotFoundError."""
+        """Return the state of a job; raise NotFoundError."""
         return self._with_workers(self.aside[name] if name in self.aside else self._existing(name).state)
 
     async def events(self, name: str, after: int = 0, limit: int = 1000) -> list[JobEvent]:
-        """A job's events with greater numbers than ``after``; raises NotFoundError, or UnreadableError."""
+        """Return a job's events with greater numbers than ``after``; raise NotFoundError, or UnreadableError."""
         if name in self.aside:
             return []
         job = self._existing(name)
@@ -342,23 +342,23 @@ class JobService:
         return await asyncio.to_thread(self.registry.events, name, after, limit)
 
     async def metrics(self) -> bytes:
-        """All metrics, as Prometheus reads them."""
+        """Return all metrics, as Prometheus reads them."""
         client = self.context and self.context.client
         return await self.meters.exposed(self.about(), self.listed(), self.failure is None, self.scheduler, client)
 
     async def report(self, name: str, run: list[tuple[str, str]]) -> str:
-        """The report on a job's forest, as HTML, with what is known of its ``run``: see `Reports.of_job`."""
+        """Return the report on a job's forest, as HTML, with these facts about its ``run``: see `Reports.of_job`."""
         job = self.job(name)
         return await self.reports.of_job(job, run, self._check_ready(self.context).client)
 
     def _check_ready(self, part: T | None) -> T:
-        """A part of the service; raises AwayError if there is none yet, or no more."""
+        """Return a part of the service; raise AwayError if it is not there yet, or no longer."""
         if part is None:
             raise AwayError(f"{self.failure}; try again in a moment")
         return part
 
     def _with_workers(self, state: JobState) -> JobState:
-        """A state as readers see it, with the number of workers."""
+        """Return a state as readers see it, with the number of workers."""
         return {**state, "workers": len(self.scheduler.workers)}
 
     def _existing(self, name: str) -> Job:
@@ -372,10 +372,10 @@ class JobService:
     # --- calls over the comm ------------------------------------------------------------------------------------
 
     def _handler(self, call: Callable[..., Awaitable[T]], passes_owner: bool) -> Callable[..., Awaitable[T | Answered]]:
-        """A handler for the scheduler, which passes its comm and answers a refusal instead of raising it.
+        """Return a handler for the scheduler, which passes its comm and answers a refusal instead of raising it.
 
-        The name in a client's certificate is the ``owner`` who submits or changes a job, whatever the client states.
-        A call is refused before all jobs are read, after the service has closed, and while it may not write.
+        The name in a client's certificate is the ``owner`` who submits or changes a job, whatever the client states. A
+        call is refused until all jobs are read, after the service has closed, and while it may not write.
         """
 
         async def answer(comm: Comm | None = None, **arguments: object) -> T | Answered:
@@ -403,7 +403,7 @@ class JobService:
         submission: str | None = None,
         owner: str | None = None,
     ) -> SubmitAnswer:
-        if self._looping is None or self._looping.done():  # before its first turn, jobs are accepted and start later
+        if self._looping is None or self._looping.done():  # jobs are accepted before its first turn, and start later
             raise JobError(self.failure)
         wanted = await asyncio.to_thread(self._allowed_spec, spec)
         if owner is not None:
@@ -422,7 +422,7 @@ class JobService:
             unfinished = sum(not job.has_ended for job in self.jobs.values())
             if unfinished >= self.policy.max_jobs:
                 there = f"{counted(unfinished, 'job')} {are(unfinished)} unfinished"
-                raise JobError(f"{there}, as many as may be (--max-jobs); try again later")
+                raise JobError(f"{there}, which is the limit (--max-jobs); try again later")
             first = first_state(name, wanted, time.time())
             job = Job({**first, "service": self.lease.id, "submission": submission, "owner": owner}, self.meters)
             job.note("submitted", "the job is accepted")
@@ -432,7 +432,7 @@ class JobService:
         return {"job": self._with_workers(job.state), "created": True}
 
     def _allowed_spec(self, text: str) -> AnySpec:
-        """Read a spec, and refuse what the operator does not allow; follows links in the file system."""
+        """Read a spec, and refuse what the operator does not allow; links in the file system are followed."""
         self.policy.read(text)
         spec = spec_from_json(text)
         check_allowed(spec, self.policy)
@@ -443,7 +443,7 @@ class JobService:
     async def _check_inputs(self, spec: AnySpec) -> None:
         """Refuse inputs whose faults show within `LOOK_SECONDS`, here or on a worker; the job checks the rest.
 
-        What is absent here may exist where the workers are, so the one that was heard of last is asked.
+        An input that is missing here may exist on the workers, so the worker that was heard from last is asked.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(LOOK_SECONDS):
@@ -452,7 +452,7 @@ class JobService:
                 if not faults and workers and context and await asyncio.to_thread(absent_inputs, spec):
                     asked = max(workers, key=lambda worker: worker.last_seen).address
                     ask = partial(context.client.run, faults_on_a_worker, spec, workers=[asked], on_error="ignore")
-                    asking = asyncio.wrap_future(in_thread(ask, "distforest-inputs"))  # for ever, if the worker hangs
+                    asking = asyncio.wrap_future(in_thread(ask, "distforest-inputs"))  # never ends if the worker hangs
                     faults = (await asyncio.shield(asking)).get(asked, [])
                 if faults:
                     raise SpecError(faults)
@@ -468,7 +468,7 @@ class JobService:
         return {"job": state, "events": await self.events(id, int(after))}
 
     def _own(self, name: str, who: str | None) -> Job:
-        """A job that may be changed by who calls; raises ConflictError, or as `_existing`."""
+        """Return a job that the caller may change; raise ConflictError, or as `_existing`."""
         job = self._existing(name)
         owner = job.state.get("owner")
         if self.limits.owners_only and who not in self.limits.operators and (who is None or who != owner):
@@ -480,8 +480,8 @@ class JobService:
         if job.state["state"] == CANCELLED:
             return {"job": self._with_workers(job.state)}
         if not job.cancel():
-            raise ConflictError(f"{id} is {job.state['state']}; only a job that is not finished can be cancelled")
-        job.note("cancelling", "the job was told to stop; its trees stop at their next level")
+            raise ConflictError(f"{id} is {job.state['state']}; only an unfinished job can be cancelled")
+        job.note("cancelling", "the job is stopping; its trees stop at their next level")
         await asyncio.to_thread(self.registry.folder(id).write, SIGN, b"")
         if id not in self._running and not job.has_ended:
             await asyncio.to_thread(self._end_cancelled, job)
@@ -490,7 +490,7 @@ class JobService:
 
     def _end_cancelled(self, job: Job) -> None:
         self.registry.folder(job.id).within(WORK).remove()
-        job.end(CANCELLED, "the job was cancelled; nothing of it is kept")
+        job.end(CANCELLED, "the job was cancelled; its work is discarded")
         self.registry.release_output(job.state)
 
     async def _resume(
@@ -514,14 +514,14 @@ class JobService:
             await asyncio.to_thread(job.count_events, self.registry)
             await asyncio.to_thread(self.registry.folder(id).discard, SIGN)
             job.is_cancelled = False
-            job.note("resumed", "the job is taken up again; what is committed is not done again")
+            job.note("resumed", "the job is resumed; committed tasks are not repeated")
             job.requeue()
-            state = self._with_workers(job.state)  # now: the loop may start the job while it is saved
+            state = self._with_workers(job.state)  # now, as the loop may start the job while it is saved
             await asyncio.to_thread(job.save, self.registry, True)
             self._queued.set()
             return {"job": state}
         if changes:
-            raise ConflictError(f"{id} is {job.state['state']}; its spec is changed when it has ended: cancel it first")
+            raise ConflictError(f"{id} is {job.state['state']}; its spec can change when it has ended: cancel it first")
         return {"job": self._with_workers(job.state)}
 
     async def _remove(self, id: str, owner: str | None = None) -> Answered:  # noqa: A002
@@ -534,7 +534,7 @@ class JobService:
         return {"id": id}
 
     async def _is_over(self, job: Job) -> bool:
-        """Whether a job has ended and its thread is free; waits for a thread that is about to finish."""
+        """Return whether a job has ended and its thread is free; wait for a thread that is about to finish."""
         running = self._running.get(job.id)
         if job.has_ended and running:
             await asyncio.wait([running], timeout=CLOSING_SECONDS)

@@ -1,9 +1,8 @@
-"""The lease of a job root: one service at a time, known by its heartbeat in ``service.json``.
+"""The lease of a job root: it belongs to one service at a time, whose heartbeat is in ``service.json``.
 
 A service overwrites only its own last heartbeat. So if two services want a root at the same moment, one is refused,
-provided that the store compares (`distforest.service.slot`). A service that finds the id of another one in the file was
-taken for dead, and ends itself. A service whose heartbeats have failed for as long as others wait writes nothing of a
-job.
+provided that the store compares (`distforest.service.slot`). A service that finds another service's id in the file was
+taken for dead, and ends. A service whose heartbeats have failed for as long as others wait writes nothing of a job.
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ def _clock() -> float:
 
 
 class NotHeldError(OSError):
-    """Another service may have taken the lease, as heartbeats of this one failed for long; or the root is gone."""
+    """Heartbeats have failed for so long that another service may have taken the lease, or the root is gone."""
 
 
 @dataclass
 class Lease:
-    """The hold of one service on a job root."""
+    """The lease of one service on a job root."""
 
     registry: Registry
     address: str
@@ -65,11 +64,11 @@ class Lease:
 
     @property
     def excludes(self) -> bool:
-        """Whether no other service can have taken the root at the same moment; known once the lease is taken."""
+        """Whether no other service can have taken the root at the same moment; defined once the lease is taken."""
         return self._slot.compares
 
     def record(self) -> LeaseRecord:
-        """The content of ``service.json``."""
+        """Return the content of ``service.json``."""
         return {
             "id": self.id,
             "address": self.address,
@@ -85,7 +84,7 @@ class Lease:
         }
 
     async def take(self) -> None:
-        """Take the lease; from a dead service at once, from a silent one after `STALE` seconds without a heartbeat.
+        """Take the lease: from a dead service at once, from a silent one after `STALE` seconds without a heartbeat.
 
         Raises
         ------
@@ -108,7 +107,7 @@ class Lease:
             held, start = found, start if held else _clock()
 
     def beat(self) -> None:
-        """Write a heartbeat, unless the lease was released: a service that ends does not wait for its threads.
+        """Write a heartbeat, unless the lease was released; an ending service does not wait for its threads.
 
         Raises
         ------
@@ -132,7 +131,7 @@ class Lease:
     def check_held(self) -> None:
         """Raise NotHeldError if no heartbeat was written for as long as others wait before they take the lease.
 
-        It is raised at once if the job root is gone: a write would make a new one, without the jobs.
+        The error is raised at once if the job root is gone: a write would create a new one, without the jobs.
         """
         try:
             self._slot.check_place()
@@ -140,7 +139,7 @@ class Lease:
             what = f"{error.strerror} Until the job root is back, the service writes nothing of a job"
             raise NotHeldError(errno.ENOENT, what) from error
         if (silent := _clock() - self._sure) >= STALE:
-            what = f"no heartbeat of the service has come through to {self.registry.root} for {silent:.0f} s"
+            what = f"no heartbeat of the service has reached {self.registry.root} for {silent:.0f} s"
             raise NotHeldError(errno.EAGAIN, f"{what}; until one does it writes nothing of a job")
 
     def release(self) -> None:
@@ -153,7 +152,7 @@ class Lease:
                     self._slot.clear()
 
     def _holder(self) -> LeaseRecord | None:
-        """The record of the last holder of the lease."""
+        """Return the record of the last holder of the lease."""
         return lease_in(self._slot.read() or b"")
 
     def _write(self) -> None:
@@ -163,6 +162,6 @@ class Lease:
 
 
 def died(held: LeaseRecord) -> bool:
-    """Whether the service of a record is known to be dead: its process ran on this host and is gone."""
+    """Return whether the service of a record is certainly dead: its process ran on this host and is gone."""
     pid = held.get("pid")
     return held.get("boot") == machine() and isinstance(pid, int) and is_gone(pid, held.get("born"))

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 class JobFault(TypedDict):
-    """Why a job failed: the name of an error's class, and its message."""
+    """The reason why a job failed: the name of an error's class, and its message."""
 
     kind: str
     message: str
 
 
 class JobResult(TypedDict, total=False):
-    """The result of a job: of a fit or a tuning job its forest, of a scoring its answers."""
+    """The result of a job: the forest of a fit or a tuning job, the answers of a scoring job."""
 
     forest: str
     output: str
@@ -40,7 +40,7 @@ class JobResult(TypedDict, total=False):
 
 
 class Grown(TypedDict):
-    """How many trees a worker has grown, and in how many seconds."""
+    """The number of trees that a worker has grown, and the seconds that they took."""
 
     trees: int
     seconds: float
@@ -58,7 +58,7 @@ class JobDescription(TypedDict, total=False):
 
 
 class StateChanges(JobDescription, total=False):
-    """The part of a job's state that changes while the job lives."""
+    """The part of a job's state that changes during the job."""
 
     state: str
     was: str | None
@@ -84,11 +84,11 @@ class StateChanges(JobDescription, total=False):
 
 
 class JobState(StateChanges, total=False):
-    """The state of a job; one that is read from a job root may lack any key but ``id``.
+    """The state of a job; a state that is read from a job root may lack any key but ``id``.
 
-    ``owner`` is who has submitted the job, ``was`` the state before an interruption, ``since`` when its state began,
-    ``worked`` its seconds of work before that, ``grown_by`` says which worker has grown how many trees in all attempts,
-    and ``workers`` is the number of workers that the service has now.
+    ``owner`` submitted the job, ``was`` is the state before an interruption, ``since`` is when its state began,
+    ``worked`` is its seconds of work before that, ``grown_by`` has the number of trees that each worker has grown in
+    all attempts, and ``workers`` is the number of workers that the service has now.
     """
 
     format: int
@@ -101,7 +101,7 @@ class JobState(StateChanges, total=False):
 
 
 class EventDetails(TypedDict, total=False):
-    """Details of an event: which trees a task has committed, on which worker, what they took; which worker was lost."""
+    """Details of an event: the trees that a task has committed, their worker and cost; or the worker that was lost."""
 
     first: int
     last: int
@@ -124,13 +124,13 @@ class TimedNote(JobNote):
 
 
 class JobEvent(TimedNote):
-    """An event of a job, by its number: the first one is 1."""
+    """An event of a job with its number, from 1."""
 
     n: Required[int]
 
 
 class LeaseRecord(TypedDict, total=False):
-    """Which service holds a job root; one that is read from the root may lack any key but ``heartbeat``."""
+    """The service that holds a job root; a record that is read from the root may lack any key but ``heartbeat``."""
 
     id: str
     address: str
@@ -146,7 +146,7 @@ class LeaseRecord(TypedDict, total=False):
 
 
 class ServiceRecord(LeaseRecord, total=False):
-    """A service that runs, and the workers that it has; ``silent`` says which were not heard from for long, if any."""
+    """A running service and its workers; ``silent`` is a text on workers that were not heard from for long, if any."""
 
     workers: int
     threads: int
@@ -154,16 +154,16 @@ class ServiceRecord(LeaseRecord, total=False):
 
 
 class SubmitAnswer(TypedDict):
-    """The answer to a submit; ``created`` is False where the same job was submitted before, by another call."""
+    """The answer to a submission; ``created`` is False if another call submitted the same job before."""
 
     job: JobState
     created: bool
 
 
 class JobsAnswer(TypedDict, total=False):
-    """Jobs, newest first, and their service; None where the job root was read without one.
+    """Jobs, newest first, and their service, which is None if the job root was read without one.
 
-    ``total`` is the number of jobs that were asked for, of which ``jobs`` may be a part.
+    ``total`` is the number of matching jobs, which may be more than ``jobs``.
     """
 
     service: Required[ServiceRecord | None]
@@ -172,7 +172,7 @@ class JobsAnswer(TypedDict, total=False):
 
 
 class JobFilter(NamedTuple):
-    """Which jobs are listed: those in one of some states, or in any; without the first ``skip``, and ``limit`` at most.
+    """A filter of jobs: those in one of ``states``, or in any; without the first ``skip``, and at most ``limit``.
 
     Examples
     --------
@@ -186,7 +186,7 @@ class JobFilter(NamedTuple):
     limit: int | None = None
 
     def answer(self, jobs: Sequence[JobState], service: ServiceRecord | None) -> JobsAnswer:
-        """The answer to a reader who asks for these of all jobs."""
+        """Return the answer with the matching jobs."""
         found = [job for job in jobs if not self.states or job["state"] in self.states]
         end = None if self.limit is None else self.skip + self.limit
         return {"service": service, "jobs": found[self.skip : end], "total": len(found)}

@@ -1,4 +1,4 @@
-"""What a service measures for Prometheus: what happens is counted at once, what is so is read when somebody asks."""
+"""Metrics of a service for Prometheus: events are counted at once, states are read at each request."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from distforest.service.messages import JobState, ServiceRecord
 
 DURATIONS = (1, 10, 60, 300, 1800, 7200, 6 * 3600, 24 * 3600)
-"""Upper bounds, in seconds, of the classes into which waits and durations are sorted."""
+"""Upper bounds, in seconds, of the buckets of waits and durations."""
 
 METRICS_SECONDS = 3.0
-"""Seconds in which disks and workers must answer; what they tell is missing from the metrics otherwise."""
+"""Time limit, in seconds, for disks and workers to answer; otherwise their metrics are missing."""
 
 
 class Metrics:
-    """The metrics of one service. Its methods may be called from any thread, but `exposed` from the event loop."""
+    """The metrics of one service. Any thread may call its methods, except `exposed`, which needs the event loop."""
 
     def __init__(self) -> None:
         self._look: Future[tuple[dict[str, float], dict[tuple[str, str], int]]] | None = None
@@ -64,7 +64,7 @@ class Metrics:
         self.queue = histogram("queue_seconds", "Wait of jobs for their turn.", "method")
         self.work = histogram("job_seconds", "Work of jobs that have ended.", "method", "state")
         self.trees = total("trees_committed", "Trees committed since the service started.")
-        self.growth = total("growth_seconds", "Seconds that tasks grew trees.")
+        self.growth = total("growth_seconds", "Seconds that tasks spent growing trees.")
         self.retries = total("retries", "Tasks that were tried again.")
         self.lost_workers = total("lost_workers", "Workers that were lost while they served a job.")
         self.store_errors = total("store_errors", "Errors of stores that the service met.", "during")
@@ -77,7 +77,7 @@ class Metrics:
         scheduler: Scheduler,
         client: Client | None,
     ) -> bytes:
-        """All metrics in the text format of Prometheus; workers are asked by the client, once there is one."""
+        """Return all metrics in the text format of Prometheus; the client, once there is one, asks workers."""
         by_state = Counter(job["state"] for job in jobs)
         for state in JOB_STATES:
             self._jobs.labels(state).set(by_state[state])
@@ -106,25 +106,25 @@ class Metrics:
 
 
 def silent_of(scheduler: Scheduler) -> dict[str, float]:
-    """The workers that a scheduler has not heard from for long, each with the seconds since then."""
+    """Return the workers that a scheduler has not heard from for long, each with the seconds since then."""
     return silent_workers({address: worker.last_seen for address, worker in scheduler.workers.items()}, time.time())
 
 
 def label_of(job: JobState) -> str:
-    """The label of a job: its method, or "score"."""
+    """Return the label of a job: its method, or "score"."""
     return job["method"] or job["kind"]
 
 
 def _look(
     root: str, security: Security, client: Client | None, workers: Mapping[str, str]
 ) -> tuple[dict[str, float], dict[tuple[str, str], int]]:
-    """When certificates expire, by file, and the free bytes by folder and host, for which a worker of each is asked."""
+    """Return the expiry times of certificates by file, and free bytes by folder and host, of one worker per host."""
     ends, free = expiries(security, "scheduler"), {}
     if Folder(root).is_local:
-        with suppress(OSError):  # it is not there at the moment, which the heartbeat's age tells
+        with suppress(OSError):  # the root is away, which the heartbeat's age shows
             free["root", platform.node()] = free_bytes(Path(root))
     if workers and client:
-        with suppress(Exception):  # whatever a worker that dies or a client that is closed raises
+        with suppress(Exception):  # any error of a dying worker or a closed client
             found = client.run(aside, scratch_disk, workers=[*workers.values()], on_error="ignore")
             free |= {
                 ("scratch", host): disk.free

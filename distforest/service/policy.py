@@ -1,4 +1,4 @@
-"""What an operator allows jobs to do: which stores and functions they may name, and how large they may be.
+"""The operator's policy: which stores and functions jobs may name, and how large they may be.
 
 A spec comes from a client, the policy from the command that starts the scheduler. Nothing in a spec can extend it.
 """
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 EVERY = "*"
-"""Stands for every public name of a module in the list of allowed functions."""
+"""Wildcard for every public name of a module in the list of allowed functions."""
 
 MOST_DECODINGS = 8
-"""How often an address is percent-decoded; one that is still encoded after that is refused."""
+"""Number of times an address is percent-decoded; one that is still encoded after that is refused."""
 
 _CALLBACK = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:([^\W\d]\w*(\.[^\W\d]\w*)*|\*)")
 
@@ -35,7 +35,7 @@ class _RefusedError(ValueError):
 
 @dataclass(frozen=True)
 class StorePlace:
-    """The place of an address: a protocol and the parts of the path, with the links of a local path followed.
+    """The target of an address: a protocol and the parts of the path, after following the links of a local path.
 
     Examples
     --------
@@ -50,9 +50,9 @@ class StorePlace:
 
     @classmethod
     def from_address(cls, address: str) -> StorePlace:
-        """Read an address; raises a ValueError with what it must not hold."""
+        """Read an address; raise a ValueError with what it must not contain."""
         if not address.isprintable():
-            raise _RefusedError("holds a character that is not printable")
+            raise _RefusedError("contains a character that is not printable")
         if "::" in address:
             raise _RefusedError("chains file systems by '::'; name the store itself")
         protocol, colons, path = address.partition("://")
@@ -67,20 +67,20 @@ class StorePlace:
         if not path.strip("/"):
             raise _RefusedError("names no bucket")
         if "?" in path or "#" in path:
-            raise _RefusedError("holds '?' or '#'; options of a store belong to the environment of the service")
+            raise _RefusedError("contains '?' or '#'; options of a store belong to the environment of the service")
         user, at, _ = path.partition("/")[0].rpartition("@")
         if at and (":" in user or protocol != "abfs"):
-            raise _RefusedError("holds a user or a password; secrets belong to the environment of the service")
+            raise _RefusedError("contains a user or a password; secrets belong to the environment of the service")
         return cls(SAME_STORE.get(protocol, protocol), _parts(path))
 
     def is_within(self, prefix: StorePlace) -> bool:
-        """Whether this is the place of ``prefix``, or below it."""
+        """Return whether this is the target of ``prefix``, or below it."""
         parts = [part for part in prefix.parts if part]  # the root of the local file system has one empty part
         return self.protocol == prefix.protocol and list(self.parts[: len(parts)]) == parts
 
 
 def _parts(path: str) -> tuple[str, ...]:
-    """The parts of a path; refuses empty parts, and ``.`` and ``..``, also if they are percent-encoded."""
+    """Return the parts of a path; refuse empty parts, and ``.`` and ``..``, also if they are percent-encoded."""
     decoded = path
     for _ in range(MOST_DECODINGS):
         if any(part in (".", "..") for part in re.split(r"[/\\]", decoded)):
@@ -89,7 +89,7 @@ def _parts(path: str) -> tuple[str, ...]:
         if before == decoded:
             break
     else:
-        raise _RefusedError(f"is percent-encoded more than {MOST_DECODINGS} times over")
+        raise _RefusedError(f"is percent-encoded more than {MOST_DECODINGS} times")
     parts = tuple(path.removesuffix("/").split("/"))
     if "" in parts[1:] or (parts[0] == "" and len(parts) > 1):
         raise _RefusedError("has an empty part, '//'; write one '/'")
@@ -98,14 +98,14 @@ def _parts(path: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Policy:
-    """The rules that the spec of a job must keep.
+    """The rules that the spec of a job must follow.
 
     Parameters
     ----------
     prefixes
         Addresses; all that a job reads and writes must be at or below one of them, by whole parts of the path. Without
-        prefixes, any store of a known protocol is allowed that the users of scheduler and workers can reach. Links in
-        a local path are followed as this host sees them.
+        prefixes, a job may use any store of a known protocol that the users of scheduler and workers can reach. Links
+        in a local path are followed as this host sees them.
     callbacks
         Functions that a job may name: ``"module:function"``, or ``"module:*"`` for every public name of a module,
         including the names that it imports. Entry points of the group ``distforest.similarity`` are allowed as
@@ -115,9 +115,9 @@ class Policy:
     max_trees
         Largest forest.
     max_jobs
-        Most jobs that are not finished; the service counts them.
+        Largest number of unfinished jobs; the service counts them.
     reserved
-        Addresses such as the job root; nothing of a job may be at or below them.
+        Addresses such as the job root; a job's addresses may not be at or below them.
 
     Raises
     ------
@@ -155,7 +155,7 @@ class Policy:
                 raise InputError(f"{name} must be an integer from 1, found {getattr(self, name)}")
 
     def read(self, text: object) -> None:
-        """Refuse a spec that is no text or too long, before it is parsed; raises SpecError."""
+        """Refuse a spec that is not text or too long, before it is parsed; raise SpecError."""
         if not isinstance(text, str):
             raise SpecError([sentence((), 0, f"must be a JSON text, found {shown(text)}")])
         n_bytes = len(text.encode("utf-8", "surrogatepass"))
@@ -166,7 +166,7 @@ class Policy:
     def check(self, addresses: Mapping[str, str], callbacks: Mapping[str, str], n_trees: int | None) -> None:
         """Refuse a job that names or needs more than is allowed.
 
-        Links are followed at the time of the call, so a job that waits is checked again when it starts.
+        Links are followed at the time of the call, so a waiting job is checked again when it starts.
 
         Parameters
         ----------
@@ -181,8 +181,8 @@ class Policy:
         ------
         SpecError
             All faults: an address that is relative, has a part ``.`` or ``..``, chains file systems, names an unknown
-            protocol, holds a query or a password, or leads outside the prefixes; if there are prefixes, an input that
-            contains a link; a function that is not allowed; too many trees.
+            protocol, contains a query or a password, or leads outside the prefixes; if there are prefixes, an input
+            that contains a link; a function that is not allowed; too many trees.
         """
         faults = [*self._address_faults(addresses), *self._callback_faults(callbacks)]
         if n_trees is not None and n_trees > self.max_trees:
@@ -208,10 +208,10 @@ class Policy:
                 what = f"{shown(address)}{leads} is outside what this service allows"
                 yield sentence(tuple(key.split(".")), 0, f"{what}: {listed(self.prefixes)}")
             elif allowed and key.startswith("input.") and (link := _link_inside(found)):
-                what = f"{shown(address)} holds the link {shown(link)}, which this service does not follow"
-                yield sentence(tuple(key.split(".")), 0, f"{what}; put what it leads to in its place")
+                what = f"{shown(address)} contains the link {shown(link)}, which this service does not follow"
+                yield sentence(tuple(key.split(".")), 0, f"{what}; replace it by its target")
             if any(found.is_within(prefix) for prefix in reserved):
-                what = f"{shown(address)} lies where this service keeps its jobs; choose another place"
+                what = f"{shown(address)} is where this service keeps its jobs; choose another place"
                 yield sentence(tuple(key.split(".")), 0, what)
 
     def _callback_faults(self, callbacks: Mapping[str, str]) -> Iterator[str]:
@@ -230,7 +230,7 @@ class Policy:
 
 
 def _link_inside(place: StorePlace) -> str | None:
-    """The path of the first link in a local folder, at any depth; Zarr would follow it for each chunk."""
+    """Return the path of the first link in a local folder, at any depth; Zarr would follow it for each chunk."""
     if place.protocol != "file":
         return None
     top = "/" + "/".join(place.parts)

@@ -1,4 +1,4 @@
-"""Queues of a service: how many jobs of each run at once, by options of the command line and a file of the job root."""
+"""Queues of a service: numbers of jobs that run at once, from command-line options and a file in the job root."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from distforest.stores.folder import Folder
 
 QUEUES, QUEUES_BYTES = "queues.toml", 1 << 20
-"""The file of a job root with tables such as ``[nightly]`` and in each ``max-running = 2``; and its greatest size."""
+"""The file of a job root with tables such as ``[nightly]``, which have an entry such as ``max-running = 2``; its
+largest size."""
 
 
 class Queues:
@@ -33,7 +34,7 @@ class Queues:
         self.limits = self._given
 
     def read(self) -> None:
-        """Read the file of the job root; if it cannot be read, the limits stay as they are, and the log says why."""
+        """Read the file of the job root; if that fails, keep the limits and log the reason."""
         try:
             tables = tomllib.loads(self._root.end(QUEUES, QUEUES_BYTES).content.decode())
             self.limits = self._given | {name: max(0, int(table["max-running"])) for name, table in tables.items()}
@@ -41,19 +42,19 @@ class Queues:
         except NO_SUCH_FILE:
             self.limits, self._fault = self._given, ""
         except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-            fault = f"{self._root.address}/{QUEUES} is not followed: {error!r}"
+            fault = f"{self._root.address}/{QUEUES} is ignored: {error!r}"
             if fault != self._fault:
                 logging.getLogger("distforest").warning("%s", fault)
             self._fault = fault
 
     def check(self, name: str | None) -> None:
-        """Refuse a queue that does not exist; raises SpecError."""
+        """Refuse a queue that does not exist; raise SpecError."""
         if name is not None and name not in self.limits:
             known = listed(sorted(self.limits)) or "none"
             raise SpecError([f"run.queue: {shown(name)} is not a queue of this service; it has {known}"])
 
     def why(self, name: str | None, n_running: int) -> str | None:
-        """Why a job of a queue waits for its turn; None if it does not."""
+        """Return why a job of a queue waits for its turn; None if it does not wait."""
         if name is None or n_running < self.limits.get(name, 0):
             return None
         return f"waiting for queue {name}: {n_running} of {self.limits.get(name, 0)} running"

@@ -1,4 +1,4 @@
-"""Checks of the values in the files of a job: not only services write to a store.
+"""Checks of the values in the files of a job, as other programs may write to a store, too.
 
 Readers count, compare and format these values, so a value of the wrong kind is refused here.
 """
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     Kind = Callable[[object], bool]
 
 MOST_WHOLE, LAST_MOMENT = 2**53, 253_000_000_000.0
-"""The greatest whole number that JSON's readers agree on, and a time in the year 9987: later ones have no date."""
+"""Greatest integer that JSON readers agree on, and a time in the year 9987, after which times have no date."""
 
 NUMBER = re.compile(rb'\{"n":(\d{1,16}),')
-"""The beginning of an event's line that a service has written."""
+"""Beginning of an event's line that a service has written."""
 
 
 def _is_plain(value: object, depth: int = 8) -> bool:
-    """Whether JSON, the comm and a page can carry a value: no NaN, no lone surrogate, no deep nesting."""
+    """Return whether JSON, the comm and a page can represent a value: no NaN, no lone surrogate, no deep nesting."""
     if isinstance(value, str):
         return value.isascii() or value.encode(errors="ignore").decode() == value
     if isinstance(value, float):
@@ -52,17 +52,17 @@ def _is_amount(value: object) -> TypeGuard[float]:
 
 
 def is_moment(value: object) -> bool:
-    """Whether a value is a time in Unix seconds that has a date."""
+    """Return whether a value is a time in Unix seconds that has a date."""
     return _is_amount(value) and value <= LAST_MOMENT
 
 
 def _is_object(**kinds: Kind) -> Kind:
-    """A kind of objects that have these keys."""
+    """Return the kind of objects that have these keys."""
     return lambda value: isinstance(value, dict) and all(kind(value.get(name)) for name, kind in kinds.items())
 
 
 def _is_map(kind: Kind) -> Kind:
-    """A kind of objects whose values are all of one kind."""
+    """Return the kind of objects whose values are all of one kind."""
     return lambda value: isinstance(value, dict) and all(map(kind, value.values()))
 
 
@@ -91,7 +91,7 @@ STATE_VALUES: dict[str, Kind] = {
     "error": _or_none(_is_object(kind=_is_text, message=_is_text)),
     "result": lambda value: value is None or (isinstance(value, dict) and _wrong(value, RESULT) is None),
 }
-"""The kind of each value of a state; a state that a service has written has all of these keys."""
+"""Kind of each value of a state; a state that a service has written has all of these keys."""
 
 OPTIONAL: dict[str, Kind] = {
     **dict.fromkeys(("waiting", "was", "submission", "owner", "queue"), _or_none(_is_text)),
@@ -102,11 +102,11 @@ OPTIONAL: dict[str, Kind] = {
 }
 EVENT: dict[str, Kind] = {"n": _is_whole, "time": is_moment, "event": _is_text, "message": _is_text}
 TREES = {"first": _is_whole, "last": _is_whole, "seconds": _is_amount, "peak_bytes": _or_none(_is_whole)}
-"""The values of any event, and further values of an event about committed trees."""
+"""Kinds of the values of any event, and of further values of an event about committed trees."""
 
 
 def _wrong(found: Mapping[str, object], kinds: Mapping[str, Kind]) -> str | None:
-    """The key of the first value that is not of its kind, or not plain; None if all values are right."""
+    """Return the key of the first value that is not of its kind, or not plain; None if all values are valid."""
     for name, value in found.items():
         if not (_is_plain(name) and _is_plain(value) and kinds.get(name, _is_plain)(value)):
             return name
@@ -114,7 +114,7 @@ def _wrong(found: Mapping[str, object], kinds: Mapping[str, Kind]) -> str | None
 
 
 def wrong_in_state(found: Mapping[str, object]) -> str | None:
-    """The key of a value in a job's state that no service writes; None if all values are right.
+    """Return the key of a value in a job's state that no service writes; None if all values are valid.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def wrong_in_state(found: Mapping[str, object]) -> str | None:
 
 
 def is_event(found: Mapping[str, object]) -> TypeGuard[JobEvent]:
-    """Whether an object has the values of an event."""
+    """Return whether an object has the values of an event."""
     is_of_trees = found.get("event") == "trees"
     kinds = EVENT | TREES if is_of_trees else EVENT
     if not kinds.keys() <= found.keys() or _wrong(found, kinds) is not None:
@@ -134,7 +134,7 @@ def is_event(found: Mapping[str, object]) -> TypeGuard[JobEvent]:
 
 
 def parsed(line: bytes) -> dict[str, object] | None:
-    """The JSON object of a line; None if the line is cut off or holds something else."""
+    """Return the JSON object of a line; None if the line is cut off or contains something else."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -148,7 +148,7 @@ def line_of(value: Mapping[str, object]) -> bytes:
 
 
 def events_in(lines: Iterator[bytes], after: int) -> Iterator[JobEvent]:
-    """The events of some lines with numbers greater than ``after``; earlier ones are not parsed."""
+    """Yield the events of some lines with numbers greater than ``after``; earlier ones are not parsed."""
     for line in lines:
         number = NUMBER.match(line)
         if number and int(number[1]) <= after:

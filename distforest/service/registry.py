@@ -1,4 +1,4 @@
-"""The job root: a folder for each job on any fsspec store; readers need no scheduler.
+"""The job root, which has a folder for each job, on any fsspec store; readers need no scheduler.
 
 ::
 
@@ -6,9 +6,9 @@
       service.json        the service of this root, and its last heartbeat
       ID/spec.json        the spec of a job
       ID/state.json       its state, replaced as a whole
-      ID/events.jsonl     its events, one in each line
-      ID/stop             the sign: trees of this job stop and commit nothing
-      ID/work/            shards, staged inputs, a forest that is being merged; removed at the end
+      ID/events.jsonl     its events, one per line
+      ID/stop             a sign that stops the trees of this job, so that they commit nothing
+      ID/work/            shards, staged inputs, and the forest during its merge; removed at the end
 """
 
 from __future__ import annotations
@@ -33,52 +33,52 @@ if TYPE_CHECKING:
     from distforest.stores.folder import End
 
 STATE_FORMAT = 1
-"""Of state.json."""
+"""Format number of state.json."""
 
 QUEUED, WAITING, RUNNING, MERGING = "QUEUED", "WAITING_FOR_WORKERS", "RUNNING", "MERGING"
 SUCCEEDED, FAILED, CANCELLING, CANCELLED, INTERRUPTED = "SUCCEEDED", "FAILED", "CANCELLING", "CANCELLED", "INTERRUPTED"
 WRITTEN = (QUEUED, WAITING, RUNNING, MERGING, SUCCEEDED, FAILED, CANCELLING, CANCELLED, INTERRUPTED)
 UNREADABLE = "UNREADABLE"
 JOB_STATES = (*WRITTEN, UNREADABLE)
-"""States of a job: those that are written, and that of a job whose folder cannot be read."""
+"""States of a job: those that are written, and the one of a job whose folder cannot be read."""
 
 ENDS = (SUCCEEDED, FAILED, CANCELLED)
-"""States that a job leaves only by being resumed."""
+"""States that a job leaves only by a resume."""
 
 NOTHING_DONE: StateChanges = {"waiting": None, "phase": None, "done": 0, "total": 0, "rate": 0.0, "remaining": None}
 ATTEMPT: StateChanges = {**NOTHING_DONE, "ended": None, "warnings": [], "error": None}
 UNTOUCHED: StateChanges = {**ATTEMPT, "service": None, "started": None, "retries": 0, "lost_workers": 0, "result": None}
-"""The values of a state in which nothing is done, before any attempt, and before the first one."""
+"""Values of a state before any attempt."""
 
 SPEC, STATE, EVENTS, LEASE, WORK = "spec.json", "state.json", "events.jsonl", "service.json", "work"
 
 STALE = 10.0
-"""Seconds without a heartbeat after which readers take a service for dead."""
+"""Seconds without a heartbeat after which a service counts as dead."""
 
 JOB_FILE_BYTES = 8 << 20
-"""Largest file of a job. A larger state or spec is not read; of larger events the older half is dropped."""
+"""Largest file of a job. A larger state or spec is not read; the older half of larger events is dropped."""
 
 LATEST_BYTES = 256 << 10
-"""Bytes at the end of the events in which the latest one is searched first; no event is longer."""
+"""Bytes at the end of the events that are searched first for the latest event; no event is longer."""
 
 MOST_OWNER = 64
-"""Characters of the name of an owner."""
+"""Largest number of characters of an owner's name."""
 
 STATES_AT_ONCE = 256
-"""States that are read at once."""
+"""Number of states that are read at once."""
 
 NO_SUCH_FILE = (FileNotFoundError, NotADirectoryError)
-"""What a store raises for a file that does not exist."""
+"""Errors of a store for a file that does not exist."""
 
 ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 class UnreadableError(JobError):
-    """The folder of a job holds something that no service has written; the job is set aside."""
+    """The folder of a job contains something that no service has written; the job is ignored."""
 
 
 def check_id(name: str) -> str:
-    """Check the id of a job; raises InputError for one that cannot name a folder on every store.
+    """Check the id of a job; raise InputError if it cannot be the name of a folder on every store.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def check_id(name: str) -> str:
 
 
 def check_owner(name: str) -> str:
-    """Check the name of a job's owner; raises InputError for one that no list can show.
+    """Check the name of a job's owner; raise InputError if a list cannot show it.
 
     Examples
     --------
@@ -105,10 +105,10 @@ def check_owner(name: str) -> str:
 
 
 def unreadable(job: str, error: Exception) -> JobState:
-    """The state that readers see of a job that is set aside."""
+    """Return the state that readers see of an unreadable job."""
     what = "repair or remove its folder, and restart the service"
     why = str(error) if isinstance(error, (JobError, InputError)) else repr(error)
-    message = f"{job} cannot be read and is left alone: {why}; {what}"
+    message = f"{job} cannot be read and is ignored: {why}; {what}"
     state: JobState = {"id": job, "format": STATE_FORMAT, "revision": 0, "state": UNREADABLE, "attempt": 0}
     spec: JobState = {"id": job, "kind": "", "output": "", "method": None, "n_trees": None}
     fault: JobFault = {"kind": "UnreadableError", "message": message}
@@ -122,9 +122,9 @@ class Registry:
     Attributes
     ----------
     root
-        Its path or URL.
+        Path or URL of the job root.
     guard
-        Called before each write to a job's folder; the write is not made if it raises.
+        Function that is called before each write to a job's folder; if it raises, nothing is written.
 
     Examples
     --------
@@ -138,11 +138,11 @@ class Registry:
     guard: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)
 
     def folder(self, job: str = "") -> Folder:
-        """The folder of a job, or of all."""
+        """Return the folder of a job, by default the job root."""
         return Folder(self.root).within(check_id(job)) if job else Folder(self.root)
 
     def ids(self) -> list[str]:
-        """The ids of all folders that may be jobs; none if there is no root."""
+        """Return the ids of all folders that may be jobs; none if there is no root."""
         try:
             return [name for name in self.folder().folders() if ID.fullmatch(name)]
         except FileNotFoundError:
@@ -151,7 +151,7 @@ class Registry:
     # --- what a service writes --------------------------------------------------------------------------------
 
     def create(self, job: str, spec: str, state: JobState) -> None:
-        """Write a new job; when this returns, it is on disk."""
+        """Write a new job, which is on disk when this returns."""
         self.write_spec(job, spec)
         self.write(job, state)
 
@@ -166,7 +166,7 @@ class Registry:
         self.folder(job).write(STATE, line_of(state))
 
     def note(self, job: str, events: Sequence[JobEvent]) -> None:
-        """Append to a job's events; if the file is too large, the older half is dropped, and an event reports it."""
+        """Append to a job's events; if the file is too large, drop the older half and report this as an event."""
         self.guard()
         if self.folder(job).append(EVENTS, b"".join(map(line_of, events))) > JOB_FILE_BYTES:
             kept = events_in(self._event_lines(job, JOB_FILE_BYTES // 2), 0)
@@ -180,23 +180,23 @@ class Registry:
     # --- who owns the output of a job -------------------------------------------------------------------------
 
     def claim(self, job: str, output: str) -> Claim:
-        """The claim of a job on its output, from its submit until it has ended; each start of the job makes the same.
+        """Return the claim of a job on its output, from its submission until it has ended.
 
-        It is a file beside the output, where a `fit` on the command line and other services see it. It names the job's
-        folder, which shows whether the job has ended.
+        Each start of the job makes the same claim: a file beside the output, where a `fit` on the command line and
+        other services see it. It names the job's folder, which shows whether the job has ended.
         """
         root = real_address(self.folder(job).address)
         return Claim(output, f"job {job} of {self.root}", root, root, ENDS)
 
     def register(self, state: JobState, spec: str) -> None:
-        """Write a new job, which owns its output when this returns; a job that is refused leaves nothing behind.
+        """Write a new job, which owns its output when this returns; a refused job leaves nothing behind.
 
         Raises
         ------
         ConflictError
             Another job owns the output.
         InputError
-            Nothing can be written there, or something is there that is never replaced.
+            The output cannot be written, or something there is never replaced.
         OSError
             A store does not answer.
         """
@@ -210,7 +210,7 @@ class Registry:
             raise
 
     def reclaim(self, job: str, output: str, spec: str) -> None:
-        """Claim the output for a job that is resumed after its end, and write its spec; raises as `register`."""
+        """Claim the output for a job that is resumed after its end, and write its spec; raise as `register`."""
         self.claim(job, output).take()
         self.write_spec(job, spec)
 
@@ -221,28 +221,28 @@ class Registry:
     # --- what readers call ------------------------------------------------------------------------------------
 
     def check_own(self, job: str) -> None:
-        """Raise UnreadableError if a job's folder, or its working folder, is a link: it would lead out of the root."""
+        """Raise UnreadableError if a job's folder, or its working folder, is a link, which may lead out of the root."""
         for folder in (self.folder(job), self.folder(job).within(WORK)):
             if folder.is_link:
                 raise UnreadableError(f"{folder.address} is a link, and links are not followed")
 
     def spec(self, job: str) -> str | None:
-        """The spec of a job; None if it has none. Raises UnreadableError."""
+        """Return the spec of a job; None if it has none. Raises UnreadableError."""
         found = self._read(job, SPEC)
         try:
             return None if found is None else found.decode()
         except UnicodeDecodeError as error:
-            raise UnreadableError(f"{self.folder(job).address}/{SPEC} is no text: {error}") from error
+            raise UnreadableError(f"{self.folder(job).address}/{SPEC} is not text: {error}") from error
 
     def own_spec(self, job: str) -> str:
-        """The spec of a job; raises InputError if it has none, or as `spec`."""
+        """Return the spec of a job; raise InputError if it has none, or as `spec`."""
         text = self.spec(job)
         if text is None:
-            raise InputError("the job has no spec.json (any more); submit it again")
+            raise InputError("the job has no spec.json; submit it again")
         return text
 
     def state(self, job: str) -> JobState | None:
-        """The state of a job as its service wrote it; None if there is none, or only a part of one.
+        """Return the state of a job as its service wrote it; None if there is none, or only a part of one.
 
         Raises UnreadableError for a state that no service has written.
         """
@@ -250,7 +250,7 @@ class Registry:
         return None if found is None else self._state(job, found)
 
     def states(self) -> Iterator[tuple[str, JobState | UnreadableError | None]]:
-        """The id and state of each folder that may be a job's, as `state` reads it; or the error that it raises."""
+        """Yield the id and state of each folder that may be a job's, as `state` reads it; or the error of `state`."""
         ids = self.ids()
         for names in (ids[first : first + STATES_AT_ONCE] for first in range(0, len(ids), STATES_AT_ONCE)):
             ends = self.folder().ends([f"{name}/{STATE}" for name in names], JOB_FILE_BYTES)
@@ -262,16 +262,16 @@ class Registry:
                     yield name, error
 
     def events(self, job: str, after: int = 0, limit: int | None = None) -> list[JobEvent]:
-        """A job's events with greater numbers than ``after``, the first ``limit`` of them.
+        """Return a job's events with numbers greater than ``after``, the first ``limit`` of them.
 
-        Lines are left out that a crash has cut off, that were written twice, or that no service has written.
+        Lines that a crash has cut off, that were written twice, or that no service has written are omitted.
 
         Raises
         ------
         NotFoundError
             There is no such job.
         UnreadableError
-            The events are not in a file.
+            The events are not a file.
         """
         self._check_exists(job)
         found: dict[int, JobEvent] = {}
@@ -282,21 +282,21 @@ class Registry:
         return list(found.values())
 
     def last_number(self, job: str) -> int:
-        """The number of a job's latest event; 0 if it has none. Raises UnreadableError."""
-        for most in (LATEST_BYTES, JOB_FILE_BYTES):  # a loss of power may have left zeros at the end
+        """Return the number of a job's latest event; 0 if it has none. Raises UnreadableError."""
+        for most in (LATEST_BYTES, JOB_FILE_BYTES):  # a power failure may have left zeros at the end
             if numbers := [event["n"] for event in events_in(self._event_lines(job, most), 0)]:
                 return max(numbers)
         return 0
 
     def lease(self) -> LeaseRecord | None:
-        """The record of the service that serves the root, or was the last to serve it."""
+        """Return the record of the service that serves the root, or served it last."""
         try:
             return lease_in(self.folder().end(LEASE, JOB_FILE_BYTES).content)
         except (*NO_SUCH_FILE, ValueError):
             return None
 
     def job(self, job: str, now: float) -> JobState:
-        """The state of a job as it can be read without its service.
+        """Return the state of a job as read without its service.
 
         Raises
         ------
@@ -311,7 +311,7 @@ class Registry:
         return self._as_read(job, found, self.lease(), now)
 
     def listed(self, now: float) -> list[JobState]:
-        """All jobs, newest first, as they can be read without their service."""
+        """Return all jobs, newest first, as read without their service."""
         lease = self.lease()
         jobs: list[JobState] = []
         for name, found in self.states():
@@ -322,7 +322,7 @@ class Registry:
         return sorted(jobs, key=lambda job: (job.get("submitted") or 0.0, job["id"]), reverse=True)
 
     def _as_read(self, job: str, state: JobState | None, lease: LeaseRecord | None, now: float) -> JobState:
-        """The state that a reader reports: interrupted if its service has written no heartbeat for long."""
+        """Return the state that a reader reports, which is interrupted if there was no heartbeat for long."""
         state = state or {"format": STATE_FORMAT, "id": job, "state": QUEUED}
         if state["state"] in ENDS:
             return state
@@ -330,7 +330,7 @@ class Registry:
             self.check_own(job)
             self.spec(job)
             self.last_number(job)
-        except UnreadableError as error:  # a service sets it aside, too
+        except UnreadableError as error:  # a service ignores it, too
             return unreadable(job, error)
         if lease and now - lease["heartbeat"] <= STALE:
             return state
@@ -343,7 +343,7 @@ class Registry:
             raise NotFoundError(f"there is no job {job} in {self.root}")
 
     def _exists(self, job: str) -> bool:
-        """Whether anything is at the place of a job's state or spec, also if it cannot be read."""
+        """Return whether a job's state or spec exists, even if it cannot be read."""
         ends = self.folder().ends([f"{check_id(job)}/{name}" for name in (STATE, SPEC)], 1)
         for end in ends:
             if isinstance(end, OSError) and may_pass(end, self.root):
@@ -353,12 +353,12 @@ class Registry:
     # --- its files --------------------------------------------------------------------------------------------
 
     def _read(self, job: str, name: str) -> bytes | None:
-        """The content of a file; None if it does not exist."""
+        """Return the content of a file; None if it does not exist."""
         [end] = self.folder().ends([f"{check_id(job)}/{name}"], JOB_FILE_BYTES)
         return self._whole_file(job, name, end)
 
     def _whole_file(self, job: str, name: str, end: End | Exception) -> bytes | None:
-        """The content of a file that was read from its end, as `_read` returns it."""
+        """Return the content of a file, from its end, as `_read` returns it."""
         if (found := self._end(end)) is None:
             return None
         if not found.is_whole:
@@ -366,7 +366,7 @@ class Registry:
         return found.content
 
     def _end(self, end: End | Exception) -> End | None:
-        """The end of a file, None if there is none; raises UnreadableError, or OSError if the store may recover."""
+        """Return the end of a file, None if there is none; raise UnreadableError, or OSError if a retry may help."""
         if isinstance(end, NO_SUCH_FILE):
             return None
         if not isinstance(end, Exception):
@@ -376,7 +376,7 @@ class Registry:
         raise UnreadableError(str(end)) from end
 
     def _state(self, job: str, content: bytes) -> JobState | None:
-        """The checked state in the content of a file."""
+        """Return the checked state in the content of a file."""
         found = parsed(content)
         if found is None:
             return None
@@ -386,14 +386,14 @@ class Registry:
             or found.get("id") != job
         ):
             named = ", ".join(f"{name} {shown(found.get(name))}" for name in ("format", "id", "state"))
-            raise UnreadableError(f"{self.folder(job).address}/{STATE} is of no job {job} that is known here: {named}")
+            raise UnreadableError(f"{self.folder(job).address}/{STATE} is not a known state of job {job}: {named}")
         if (wrong := wrong_in_state(found)) is not None:
             what = f"{shown(wrong)} is {shown(found[wrong])}, which no service has written"
             raise UnreadableError(f"{self.folder(job).address}/{STATE}: {what}")
         return cast("JobState", found)
 
     def _event_lines(self, job: str, most: int) -> Iterator[bytes]:
-        """The last lines of a job's events; if earlier ones are missing, the first line states it."""
+        """Yield the last lines of a job's events; if earlier ones are missing, the first line reports it."""
         [end] = self.folder().ends([f"{check_id(job)}/{EVENTS}"], most)
         if (found := self._end(end)) is None:
             return
@@ -402,13 +402,13 @@ class Registry:
             next(lines, None)  # a part of a line
             if first := next(events_in(lines, 0), None):
                 n, most_kept = first["n"] - 1, f"the latest {JOB_FILE_BYTES >> 20} MiB"
-                message = f"events up to number {n} are not kept; of a job {most_kept} are, at most"
+                message = f"events up to number {n} are not kept; at most {most_kept} of a job are"
                 yield line_of({"n": n, "time": first["time"], "event": "dropped", "message": message})
                 yield line_of(first)
         yield from lines
 
 
 def lease_in(content: bytes) -> LeaseRecord | None:
-    """The record in the content of ``service.json``; None if it is not one."""
+    """Return the record in the content of ``service.json``; None if it is not one."""
     found = parsed(content)
     return cast("LeaseRecord", found) if found and is_moment(found.get("heartbeat")) else None

@@ -1,4 +1,4 @@
-"""The report on the forest of a job, for the service's page: a worker makes it when it is first asked for."""
+"""The report on the forest of a job, for the service's page; a worker makes it at the first request."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     Facts = list[tuple[str, str]]
 
 MOST_KEPT = 16
-"""Reports that the service keeps in memory; the one that was asked for longest ago is dropped, and made again."""
+"""Number of reports that the service keeps in memory; the least recently requested one is dropped."""
 
 SHARE_OF_MEMORY = 0.25
-"""Most of a worker's memory that the arrays of a forest may take for a report on the page."""
+"""Largest share of a worker's memory that the arrays of a forest may take for a report on the page."""
 
 
 @dataclass(frozen=True)
 class ReportTask:
-    """A job's id, the address of its forest, what is known of its run, and the memory of a worker."""
+    """A job's id, the address of its forest, the facts about its run, and the memory of a worker."""
 
     job: str
     forest: str
@@ -46,8 +46,8 @@ class ReportTask:
 
 
 def report_there(task: ReportTask) -> str:
-    """Make the report, as HTML, on the worker of this task; raises InputError if the forest is too large for that."""
-    from distforest.pictures.report import report_page  # noqa: PLC0415  (a service does without pictures)
+    """Make the report, as HTML, on the worker of this task; raise InputError if the forest is too large."""
+    from distforest.pictures.report import report_page  # noqa: PLC0415  (a service needs no pictures)
 
     size = decoded_bytes(read_manifest(task.forest))
     if task.memory_limit and size > SHARE_OF_MEMORY * task.memory_limit:
@@ -61,13 +61,13 @@ def report_there(task: ReportTask) -> str:
 
 @dataclass
 class Reports:
-    """The reports that were made last; one is made at a time, and each once."""
+    """The reports that were requested last; one is made at a time, and each once."""
 
     _made: OrderedDict[tuple[str, str], str] = field(default_factory=OrderedDict)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def of_job(self, job: JobState, run: Facts, client: Client) -> str:
-        """The report on a job's forest, as HTML.
+        """Return the report on a job's forest, as HTML.
 
         Raises
         ------
@@ -81,7 +81,7 @@ class Reports:
         result = job["result"] or {}
         address, digest = result.get("forest"), result.get("digest")
         if not address or not digest:
-            raise InputError(f"{job['id']} is {job['state']} and has no forest, so there is no report on one")
+            raise InputError(f"{job['id']} is {job['state']} and has no forest to report on")
         async with self._turn:
             key = (job["id"], digest)
             if key not in self._made:
@@ -94,7 +94,7 @@ class Reports:
 
 def _made_on(client: Client, job: str, address: str, run: Facts) -> str:
     def check(threads: int, _seconds: float) -> None:
-        if not threads:  # rather than wait for workers
+        if not threads:  # do not wait for workers
             raise JobError("a report is made by a worker, and none is connected; try again when one is")
 
     cluster = OnDask(client, job, check)

@@ -8,8 +8,8 @@ It is the same `distforest.jobs.train.fit` (or `distforest.jobs.score.score`) as
 as its cluster. A run that ends with its scheduler leaves its shards, and the next service starts the same run again.
 
 A job that evaluates a user's function is led by one worker, and all workers call the function. If a similarity is
-expensive, growth is cheap by comparison. So all trees grow on the leading worker, which holds the ledger. If it dies,
-another one leads, and finds in the ledger what was evaluated.
+expensive, growth is cheap by comparison, so all trees grow on the leading worker, which has the ledger. If it dies,
+another worker leads, and finds the evaluated pairs in the ledger.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from distforest.stores.claims import Claim
 
 ATTEMPTS, PAUSE = 4, 0.5
-"""How often a run is tried if its store or connection fails; seconds before a second try, doubled at each try."""
+"""Number of tries of a run whose store or connection fails; seconds before the second try, doubled at each try."""
 
 TOPIC, ANSWER_TOPIC = "distforest-progress", "distforest-answer"
 """Topics of Dask events in which a leading worker reports its progress and the answers of its tasks."""
@@ -75,12 +75,12 @@ UNSTEADY = (OSError, CancelledError, TimeoutError)
 
 
 class ClosingError(Exception):
-    """The service closes; its jobs stay as they are for the next service."""
+    """The service closes, and leaves its jobs to the next service."""
 
 
 @dataclass(frozen=True)
 class ServiceContext:
-    """What all running jobs of a service share; ``busy`` says which other work keeps the workers from a job."""
+    """The context that all running jobs of a service share; ``busy`` describes the work that a job waits for."""
 
     registry: Registry
     client: Client
@@ -100,7 +100,7 @@ class WorkerWatch:
     _since: float | None = None
 
     def __call__(self, threads: int, _seconds: float) -> None:
-        """Take the number of the workers' threads; raises the error that ends the run."""
+        """Raise the error that ends the run, if there is one; ``threads`` is the number of the workers' threads."""
         if self.context.closing.is_set():
             raise ClosingError
         if self.job.is_cancelled:
@@ -109,12 +109,12 @@ class WorkerWatch:
         self._since = None if threads else self._since or time.monotonic()
         waited, most = time.monotonic() - (self._since or time.monotonic()), self.context.no_workers_timeout
         if most is not None and waited > most:
-            raise JobError(f"no worker came in {most:g} s; start some, and resume the job")
+            raise JobError(f"no worker connected within {most:g} s; start some, and resume the job")
 
 
 @dataclass(frozen=True)
 class StageTask:
-    """A spec whose inputs a worker checks and stages, the job's folder, the memory of a worker, and all by hosts."""
+    """A spec whose inputs a worker checks and stages, the job's folder, the memory of a worker, and workers by host."""
 
     spec: Spec
     folder: str
@@ -126,10 +126,10 @@ class StageTask:
 
 
 def stage_there(task: StageTask) -> tuple[Any, list[str]]:
-    """Check and stage the inputs of a job, or of a tuning job's cells, on the worker of this task; with the warnings.
+    """Check and stage the inputs of a job, or of a tuning job's cells, on the worker of this task; return warnings too.
 
-    What is staged is removed if the job was told to stop meanwhile: Dask does not stop a running task, so it may come
-    after all else was removed.
+    Staged inputs are removed if the job was cancelled meanwhile: Dask does not stop a running task, so they may appear
+    after everything else was removed.
     """
     try:
         with captured_warnings() as warnings:
@@ -141,13 +141,13 @@ def stage_there(task: StageTask) -> tuple[Any, list[str]]:
         except CancelledJobError:
             staged = Folder(task.folder)
             staged.within(STAGED_INPUTS).remove()
-            if not staged.names():  # of a job that has failed, trees are kept
+            if not staged.names():  # the trees of a failed job are kept
                 staged.remove()
             raise
 
 
 def run_job(job: Job, context: ServiceContext) -> None:
-    """Run a job until it has ended; its end is on disk when this returns, if the store answers.
+    """Run a job until it has ended; if the store answers, its end is on disk when this returns.
 
     An error becomes the state of the job.
     """
@@ -156,8 +156,8 @@ def run_job(job: Job, context: ServiceContext) -> None:
         result = _with_retries(job, context)
     except CancelledJobError:
         _clean_up(job, context)
-        job.end(CANCELLED, "the job was cancelled; nothing of it is kept")
-    except BaseException as error:  # noqa: BLE001  (whatever ends a job becomes its state)
+        job.end(CANCELLED, "the job was cancelled; its work is discarded")
+    except BaseException as error:  # noqa: BLE001  (any error becomes the job's state)
         if isinstance(error, ClosingError) or context.closing.is_set():
             job.note("interrupted", "the service has stopped; the next one resumes this job")
             return
@@ -178,14 +178,14 @@ def run_job(job: Job, context: ServiceContext) -> None:
 
 
 def _with_retries(job: Job, context: ServiceContext) -> JobResult:
-    """Run a job, again if its store or its connection has failed; what is committed is not repeated."""
+    """Run a job, again if its store or its connection has failed; committed tasks are not repeated."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return _work(job, context)
         except UNSTEADY as error:
             if attempt == ATTEMPTS or isinstance(error, DistforestError) or context.closing.is_set():
                 raise
-            job.note("running", f"the job is taken up again after {error!r}")
+            job.note("running", f"the job is tried again after {error!r}")
             job.meters.store_errors.labels("run").inc()
             job.count("retries")
             context.closing.wait(PAUSE * 2**attempt)
@@ -200,7 +200,7 @@ def _work(job: Job, context: ServiceContext) -> JobResult:
     cluster = OnDask(context.client, job.id, WorkerWatch(job, context), method, priority, placement=spec.run.placement)
     work = context.registry.folder(job.id).within(WORK)
     claim = context.registry.claim(job.id, spec.output)
-    claim.take()  # an older service may have accepted the job without one, or somebody has removed it
+    claim.take()  # an older service may have accepted the job without a claim, or the claim was removed
     if functions_of(spec):
         task = LeadTask(spec, work.address, job.id, claim, GROWTH, cluster.priority)
         [result] = cluster.each(lead, [task], Work("lead", spec.run.retries, first=True))
@@ -213,7 +213,7 @@ def _work(job: Job, context: ServiceContext) -> JobResult:
 
 
 def check_allowed(spec: AnySpec, policy: Policy) -> None:
-    """Refuse a spec that names something the operator does not allow; raises SpecError with all faults."""
+    """Refuse a spec that names something the operator does not allow; raise SpecError with all faults."""
     policy.check(addresses_of(spec), functions_of(spec), n_trees_of(spec))
 
 
@@ -233,13 +233,13 @@ def _grow(job: Job, spec: Spec, cluster: OnDask, work: Folder, claim: Claim) -> 
 
 
 def _clean_up(job: Job, context: ServiceContext, keeps_work: bool = False) -> None:
-    """Write the sign that stops trees of the job that may still grow somewhere, and remove all that no reader needs."""
+    """Write the sign that stops the job's remaining trees on workers, and remove all that no reader needs."""
     folder = context.registry.folder(job.id)
     steps: list[Callable[[], object]] = [partial(folder.write, SIGN, b"")]
     for step in steps if keeps_work else [*steps, folder.within(WORK).remove]:
         try:
             step()
-        except OSError as error:  # the next step is taken all the same
+        except OSError as error:  # the next step runs anyway
             LOG.warning("job %s: %r", job.id, error, extra={"job": job.id})
 
 
@@ -262,7 +262,7 @@ class LeadTask:
 
 
 def lead(task: LeadTask) -> JobResult:
-    """Run a job on the worker of this task, with all workers as its cluster; returns the result."""
+    """Run a job on the worker of this task, with all workers as its cluster; return the result."""
     spec, folder = task.spec, Folder(task.folder)
     if not isinstance(spec, ScoreSpec):
         check_own_growth(task.growth)
@@ -281,13 +281,13 @@ def lead(task: LeadTask) -> JobResult:
 
 
 class _ProgressReport:
-    """A watcher on a worker: reports progress to the scheduler, and stops the job when its sign appears."""
+    """A watcher on a worker that reports progress to the scheduler, and stops the job when its sign appears."""
 
     def __init__(self, job: str, stop: Stop) -> None:
         self._job, self._stop, self._next = job, stop, 0.0
 
     def __call__(self, progress: Progress) -> None:
-        """Report, if it is time or the run has ended."""
+        """Report progress if it is due or the run has ended."""
         if time.monotonic() < self._next and progress.done < progress.total:
             return
         self._next = time.monotonic() + TELLING_SECONDS
@@ -303,7 +303,7 @@ class _ProgressReport:
 
 
 def event_of(answer: Receipt | Lost, worker: str | None = None) -> JobNote:
-    """The event for a task's answer, which a worker has sent, in words and numbers."""
+    """Return the event for a task's answer that a worker has sent."""
     if isinstance(answer, Lost):
         return {"event": "quarantine", "message": f"{answer.why}; its trees are tried once more at the end, each alone"}
     trees = f"tree {answer.first} is" if answer.first == answer.last else f"trees {answer.first} to {answer.last} are"
@@ -319,13 +319,13 @@ def event_of(answer: Receipt | Lost, worker: str | None = None) -> JobNote:
 
 
 def options_of(spec: Spec) -> Options:
-    """The options of a fit that its spec sets."""
+    """Return the options of a fit that its spec sets."""
     earlier = spec.output if spec.run.grow_on else None
     return Options(spec.run.batch, spec.run.retries, spec.run.overwrite, spec.run.keep_shards, earlier=earlier)
 
 
 def fit_result(done: Fitted, warnings: Sequence[str] = ()) -> JobResult:
-    """The result of a fit; ``warnings`` are those of its staging."""
+    """Return the result of a fit; ``warnings`` are those of its staging."""
     return {
         "forest": done.address,
         "digest": done.digest,
@@ -342,14 +342,14 @@ def fit_result(done: Fitted, warnings: Sequence[str] = ()) -> JobResult:
 
 
 def tune_result(done: TunedForest) -> JobResult:
-    """The result of a tuning job: that of the best forest's fit, the parameters of the best cell, and their score."""
+    """Return the result of a tuning job: the best forest's fit, the parameters of the best cell, and their score."""
     of_all: JobResult = {"n_grown": done.n_grown, "seconds": done.seconds, "warnings": list(done.warnings)}
     best: JobResult = {"best": done.grid.best_params_, "scoring": done.grid.scoring, "score": done.grid.best_score_}
     return {**fit_result(done.fitted), **of_all, **best}
 
 
 def score_result(done: Scored, warnings: Sequence[str]) -> JobResult:
-    """The result of a scoring; with its ``warnings``."""
+    """Return the result of a scoring job, with its ``warnings``."""
     shapes = {name: list(shape) for name, shape in done.shapes.items()}
     result: JobResult = {"output": done.address, "digest": done.digest, "arrays": shapes, "warnings": list(warnings)}
     return result if done.own is None else {**result, "sides": done.own.in_words}

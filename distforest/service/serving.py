@@ -1,4 +1,4 @@
-"""A service on this machine: its scheduler in this process, its workers in processes under nannies."""
+"""A service on this machine, with its scheduler in this process and its workers in processes under nannies."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 PRELOAD, PAGE = "distforest.service", "/distforest/jobs"
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals that end a service in good order, unless its parent has them ignored (``nohup``); a second one ends it at
-once."""
+"""Signals that end a service in good order, unless they are ignored already (``nohup``); a second ends it at once."""
 
 
 def serve(
@@ -39,16 +38,16 @@ def serve(
     dashboard_port: int = 0,
     options: Sequence[str] = (),
 ) -> None:
-    """Serve a job root until a signal comes.
+    """Serve a job root until a signal arrives.
 
     Parameters
     ----------
     job_root
-        Its path or URL.
+        Path or URL of the job root.
     ready
-        Called with the addresses of the scheduler and of its page once it and its workers run.
+        Function that is called with the addresses of the scheduler and of its page once these and the workers run.
     workers, threads
-        Processes, by default one for each core and at most 4; and threads of each.
+        Number of processes, by default one per core and at most 4, and number of threads of each.
     memory_limit
         Memory of each process, in bytes; by default its share of the machine.
     host
@@ -61,8 +60,8 @@ def serve(
     Raises
     ------
     JobError
-        A port is taken, or workers could not write their files; or the service could not start, or its scheduler has
-        ended it and says why on stderr.
+        A port is taken, workers could not write their files, the service could not start, or its scheduler has ended
+        it and printed the reason to stderr.
     MemoryLimitError
         A worker cannot start with so little memory.
     """
@@ -82,7 +81,7 @@ def serve(
     }
     try:
         asyncio.run(_serve(job_root, arguments, ready))
-    except SystemExit:  # the service raises it to end a scheduler that must not run without it
+    except SystemExit:  # the service raises it to end a scheduler that must not run without the service
         raise JobError(f"the service of {job_root} could not start") from None
 
 
@@ -114,6 +113,6 @@ async def _serve(job_root: str, arguments: dict[str, object], ready: Callable[[s
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             for task in waiting:
                 task.cancel()
-            await dask_teardown(cluster.scheduler)  # before its workers end, which its jobs would take for lost
+            await dask_teardown(cluster.scheduler)  # before its workers end, which would count as lost
     if not end.is_set():
-        raise JobError(f"the scheduler that served {job_root} has ended itself")
+        raise JobError(f"the scheduler that served {job_root} has ended by itself")

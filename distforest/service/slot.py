@@ -1,9 +1,9 @@
-"""A small file that several processes may write: each one overwrites only the content that it has seen.
+"""A small file that several processes may write; each one overwrites only content that it has seen.
 
-In a file system a lock is held while a file is compared and replaced. S3, and stores with its protocol, compare by
+In a file system, a lock is held while a file is compared and replaced. S3, and stores with its protocol, compare by
 themselves on request (``If-None-Match`` and ``If-Match``). Older stores of this kind silently ignore the request, so a
-store is tested before it is trusted. On other stores a file is compared here and then written, which leaves a moment
-in between.
+store is tested before it is trusted. On other stores, a file is compared here and then written, which leaves a short
+time in between.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ SLOT_BYTES = 1 << 16
 """Largest size of such a file."""
 
 LOCK_SECONDS, LOCK_POLL = 10.0, 0.05
-"""Seconds to wait for a lock, which is normally held for a moment only, and between two tries."""
+"""Seconds to wait for a lock, which is normally held only for a moment, and between two tries."""
 
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 """Error numbers of a file system without locks."""
 
 GONE, REFUSED = 404, {409, 412}
-"""S3's status if a condition does not hold: the object is gone; is being written, or has changed."""
+"""S3's statuses if a condition does not hold: the object is gone; it is being written or has changed."""
 
 NOT_KNOWN = {400, 501}
-"""Status of a store with S3's protocol that does not support conditions."""
+"""Statuses of a store with S3's protocol that does not support conditions."""
 
 NO_TAG = '"00000000000000000000000000000000"'
 """A tag that no object has."""
@@ -48,7 +48,7 @@ class TakenError(OSError):
 
 
 def slot(folder: Folder, name: str) -> Slot:
-    """The slot ``name`` in a folder on any store."""
+    """Return the slot ``name`` in a folder on any store."""
     if folder.is_local:
         return LocalSlot(folder, name)
     fs, path = store_of(f"{folder.address}/{name}")
@@ -56,9 +56,9 @@ def slot(folder: Folder, name: str) -> Slot:
 
 
 class Slot:
-    """The file, with the content that this process has seen last, by reading or writing it.
+    """The file, with the content that this process has last read or written.
 
-    On a store that does not compare it is read right before it is written.
+    On a store that does not compare, it is read right before it is written.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Slot:
         self._seen: bytes | None = None
 
     def read(self) -> bytes | None:
-        """The present content; None: no file. Raises OSError for what is no file, or too large."""
+        """Return the present content, None if there is no file; raise OSError if it is not a file, or too large."""
         self._seen = self._content()
         return self._seen
 
@@ -90,7 +90,7 @@ class Slot:
         self._seen = None
 
     def check_place(self) -> None:
-        """Raise FileNotFoundError if the folder in which this process has written is gone; a store has no folders."""
+        """Raise FileNotFoundError if the folder in which this process has written is gone."""
 
     def _content(self) -> bytes | None:
         try:
@@ -121,14 +121,14 @@ class LocalSlot(Slot):
         self._lock_path = self._path.with_name(f".{name}.lock")
 
     def check_place(self) -> None:
-        """See `Slot`; known by the file of the lock, which nobody removes."""
+        """See `Slot`; the folder is recognised by the lock file, which is never removed."""
         if self._has_locked and not self._lock_path.exists():
             where = f"the folder {self._folder.address} is gone, or another one is in its place"
             raise FileNotFoundError(errno.ENOENT, f"{where}: was it moved, removed or unmounted?")
 
     def put(self, content: bytes) -> None:
         """See `Slot`; the content is written before the file is locked."""
-        self.check_place()  # before a folder is made anew, which would hide that the old one is gone
+        self.check_place()  # before a new folder would hide that the old one is gone
         new = self._path.with_name(f".{self._name}.{uuid.uuid4().hex}.partial")
         self._folder.write(new.name, content)
         try:
@@ -171,7 +171,7 @@ class LocalSlot(Slot):
 
 
 class S3Slot(Slot):
-    """A slot on S3, or on a store with its protocol: the store compares the tag of the content that was seen last."""
+    """A slot on S3, or on a store with its protocol, which compares the tag of the content that was seen last."""
 
     def __init__(self, folder: Folder, name: str, fs: Any, path: str) -> None:
         super().__init__(folder, name)
@@ -212,7 +212,7 @@ class S3Slot(Slot):
         super().clear()
 
     def _tagged(self) -> tuple[bytes | None, str | None]:
-        """The content and its tag; the tag is read first, so that it never belongs to newer content."""
+        """Return the content and its tag, which is read first, so that it never belongs to newer content."""
         try:
             tag = str(self._request("head_object")["ETag"])
         except FileNotFoundError:
@@ -223,7 +223,7 @@ class S3Slot(Slot):
         return {"IfNoneMatch": "*"} if self._tag is None else {"IfMatch": self._tag}
 
     def _put(self, content: bytes) -> None:
-        """Write under the condition that nothing has changed."""
+        """Write on the condition that nothing has changed."""
         try:
             self._write(content, **self._condition())
         except TakenError:
@@ -237,7 +237,7 @@ class S3Slot(Slot):
         self._seen, self._tag = content, str(answer["ETag"])
 
     def _refuses(self, **condition: str) -> bool:
-        """Whether the store refuses to rewrite its present content under a condition that does not hold."""
+        """Return whether the store refuses to rewrite its present content under a condition that does not hold."""
         try:
             self._write(self._seen or b"", **condition)
         except (TakenError, NotImplementedError) as error:
@@ -260,7 +260,7 @@ class S3Slot(Slot):
 
 
 def _status(error: OSError) -> int:
-    """The HTTP status of S3's answer; 0 if there was no answer."""
+    """Return the HTTP status of S3's answer; 0 if there was no answer."""
     cause: BaseException | None = error
     while cause is not None and not hasattr(cause, "response"):
         cause = cause.__cause__

@@ -1,4 +1,4 @@
-"""Jobs of a service in Python: submitting one, and what can be asked of it afterwards."""
+"""Jobs of a service in Python: submitting a job, and reading its state and its forest."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def submit(
     if_exists: IfExists = "fail",
     owner: str | None = None,
 ) -> SubmittedJob:
-    """Submit a job to a service, as ``distforest submit`` does; when this returns, the job is on disk.
+    """Submit a job to a service, as ``distforest submit`` does; the job is on disk when this returns.
 
     The job runs in the service, independently of this process. Local paths are made absolute, and must lead to the same
     files on the hosts of the scheduler and the workers.
@@ -47,25 +47,25 @@ def submit(
     Parameters
     ----------
     spec
-        Path of a TOML file, a mapping with the same keys, or a spec that was read.
+        Path of a TOML file, a mapping with the same keys, or a spec object.
     scheduler
-        Address of the scheduler, such as ``"tcp://host:8786"``. By default that of the environment
-        (``DASK_SCHEDULER_ADDRESS``) or of Dask's configuration, where files of TLS are named, too; or a
-        `distforest.service.whereabouts.Whereabouts` that names them.
+        Address of the scheduler, such as ``"tcp://host:8786"``, or a `distforest.service.whereabouts.Whereabouts`,
+        which names TLS files, too. By default the address of the environment (``DASK_SCHEDULER_ADDRESS``) or of Dask's
+        configuration, where TLS files may be named, too.
     job_id
-        Id of the job; by default made of the method, the time and random digits.
+        Id of the job; by default made from the method, the time and random digits.
     if_exists
         What to do if a job with this id exists: "fail" raises ExistsError, "ok" returns it if its spec is the same,
         "new" submits the job under the id with the time and random digits after it.
     owner
-        Who submits the job, by default ``$USER``; the name in a client's certificate takes precedence.
+        User who submits the job, by default ``$USER``; the name in a client's certificate takes precedence.
 
     Raises
     ------
     SpecError
         The spec has faults; the error lists all of them.
     ExistsError
-        Another job has this id; or this job was submitted before, and ``if_exists`` is "fail".
+        Another job has this id, or this job was submitted before and ``if_exists`` is "fail".
     ConflictError
         Another job owns the output.
     UnreachableError
@@ -85,10 +85,10 @@ def submit(
 
 @dataclass(frozen=True)
 class SubmittedJob:
-    """A job of a service, by its id: `submit` returns it, and another process may make it from the id.
+    """A job of a service, by its id. `submit` returns it, and another process may construct it from the id.
 
-    Each method reads the state anew, from the service or, if ``DISTFOREST_JOB_ROOT`` names a job root and nobody
-    answers, from that root.
+    Each method reads the state anew: from the service or, if no service answers and ``DISTFOREST_JOB_ROOT`` names a job
+    root, from that root.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class SubmittedJob:
 
     Examples
     --------
-    >>> job = SubmittedJob("smerf-20261122-010200-4f3a1b", "tcp://scheduler:8786")  # asks nothing yet
+    >>> job = SubmittedJob("smerf-20261122-010200-4f3a1b", "tcp://scheduler:8786")  # makes no call yet
     >>> job.id
     'smerf-20261122-010200-4f3a1b'
     """
@@ -115,19 +115,19 @@ class SubmittedJob:
     scheduler: str | Whereabouts | None = None
 
     def status(self) -> JobState:
-        """Return the state of the job, a dict: ``state``, ``phase``, ``done``, ``total``, ``result`` and others."""
+        """Return the state of the job, a dict with ``state``, ``phase``, ``done``, ``total``, ``result`` and others."""
         return self._where.jobs(warn_caller).job(self.id)
 
     def wait(self, seconds: float | None = None, *, verbose: int = 0) -> Self:
         """Wait until the job has succeeded, and return it.
 
-        A scheduler that restarts meanwhile has a minute to answer again. An interrupt from the keyboard ends the
-        waiting; the job continues.
+        A scheduler that restarts meanwhile has a minute to answer again. A keyboard interrupt ends the waiting; the job
+        continues.
 
         Parameters
         ----------
         seconds
-            Longest time to wait; by default without end.
+            Longest time to wait, in seconds; by default without limit.
         verbose
             0: silent. 1: show the states and the progress on stderr, as ``distforest wait`` does.
 
@@ -136,7 +136,7 @@ class SubmittedJob:
         NotDoneError
             The job has failed, was cancelled or is interrupted; ``job`` of the error is its state.
         WaitTimeoutError
-            The time is over; the job continues.
+            The time limit is over; the job continues.
         """
         jobs = self._where.jobs(warn_caller)
         if verbose:
@@ -148,17 +148,17 @@ class SubmittedJob:
         return self
 
     def cancel(self, owner: str | None = None) -> JobState:
-        """Stop the job and discard its unfinished work; returns its state.
+        """Stop the job and discard its unfinished work; return its state.
 
         Parameters
         ----------
         owner
-            Who asks, by default ``$USER``; the name in a client's certificate takes precedence.
+            The caller, by default ``$USER``; the name in a client's certificate takes precedence.
 
         Raises
         ------
         ConflictError
-            The job has ended, or belongs to somebody else in a service where only owners may cancel.
+            The job has ended, or belongs to another user in a service where only owners may cancel.
         """
         return self._where.service().cancel(self.id, owner or os.environ.get("USER"))
 
@@ -174,7 +174,7 @@ class SubmittedJob:
         ArtifactError
             The forest cannot be opened from here, or is damaged.
         """
-        from distforest.estimators.loading import load  # noqa: PLC0415  (a service does without estimators)
+        from distforest.estimators.loading import load  # noqa: PLC0415  (a service needs no estimators)
 
         job = self.status()
         check_succeeded(job)
@@ -184,7 +184,7 @@ class SubmittedJob:
         return load(result["forest"])
 
     def _repr_html_(self) -> str:
-        """A table of the job as it is now; where its state cannot be read, the table tells why."""
+        """Return a table of the job's present state; if it cannot be read, the table has the reason."""
         notes: list[tuple[str, str]] = []
         try:
             jobs = self._where.jobs(lambda text: notes.append(("note", text))).within(FOLLOW_SECONDS)
@@ -203,7 +203,7 @@ def _whereabouts(scheduler: str | Whereabouts | None) -> Whereabouts:
 
 
 def _rows_of(job: JobState) -> list[tuple[str, str]]:
-    """What a table shows of a job: its state, its progress or error, its output, and the digest of its forest."""
+    """Return the rows of a job's table: its state, its progress or error, its output, and the digest of its forest."""
     result, error, progress = job.get("result") or {}, job.get("error"), progress_of(job)
     rows = [
         ("state", str(job["state"])),
@@ -218,7 +218,7 @@ def _rows_of(job: JobState) -> list[tuple[str, str]]:
 
 
 def _read(spec: SpecLike) -> AnySpec:
-    """The spec of a job in any form; raises SpecError with all its faults."""
+    """Return the spec of a job in any form; raise SpecError with all its faults."""
     if isinstance(spec, (str, os.PathLike)):
         return spec_from_toml(Path(spec))
     return spec_from_dict(spec) if isinstance(spec, Mapping) else spec

@@ -1,8 +1,8 @@
-"""What a scheduler says of jobs: events of their workers and tasks, and whose tasks keep the workers from others.
+"""Reports of a scheduler on jobs: events of their workers and tasks, and which jobs wait for which.
 
-Dask runs the tasks of the highest priority first: a task has that of its job, less the seconds for which the job has
-had threads. Dask does not stop a running task. So a job whose tasks hang keeps its workers, and other jobs wait. Their
-state then names the jobs they wait for.
+Dask runs the tasks of the highest priority first: a task has the priority of its job, less the seconds for which the
+job has had threads. Dask does not stop a running task, so a job whose tasks hang keeps its workers, and other jobs
+wait. Their state then names the jobs that they wait for.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 
 LOOK_AT_TASKS, PATIENCE = 1.0, 5.0
-"""Seconds between two looks at the scheduler's tasks, and without a running task after which a job is waiting."""
+"""Seconds between two reads of the scheduler's tasks, and without a running task after which a job is waiting."""
 
 MOST_NAMES = 5
-"""Most jobs that a message names."""
+"""Largest number of jobs that a message names."""
 
 OTHERS = ""
-"""Stands for the owner of tasks that belong to no job."""
+"""Placeholder for the job of tasks that belong to no job."""
 
 
-class Watching(SchedulerPlugin):  # type: ignore[misc]  # of a package without types
+class Watching(SchedulerPlugin):  # type: ignore[misc]  # from a package without types
     """Records for each job its lost workers, workers out of memory, and tasks that are tried again."""
 
     name = "distforest"
@@ -57,7 +57,7 @@ class Watching(SchedulerPlugin):  # type: ignore[misc]  # of a package without t
             job.count("retries")
 
     def log_event(self, topic: str, msg: object) -> None:
-        """Take a message about a lost worker, a worker's memory, or a job that a worker leads."""
+        """Handle a message about a lost worker, a worker's memory, or a job that a worker leads."""
         if not isinstance(msg, dict):
             return
         if topic == TOPIC and (job := self._jobs.get(msg["job"])):
@@ -88,7 +88,7 @@ class Watching(SchedulerPlugin):  # type: ignore[misc]  # of a package without t
 
 
 class Turns:
-    """Which jobs wait for which: `look` runs in the event loop of the scheduler, `why` in any thread."""
+    """A record of which jobs wait for which: `look` runs in the event loop of the scheduler, `why` in any thread."""
 
     def __init__(self) -> None:
         self._next = 0.0
@@ -96,11 +96,11 @@ class Turns:
         self._reasons: dict[str, str] = {}
 
     def why(self, job: str) -> str | None:
-        """Why a job waits, in words; None if it does not wait."""
+        """Return the reason why a job waits; None if it does not wait."""
         return self._reasons.get(job)
 
     def look(self, scheduler: SchedulerState) -> None:
-        """Look at the tasks of a scheduler, if it is time."""
+        """Read the tasks of a scheduler, if it is due."""
         now = time.monotonic()
         if now < self._next:
             return
@@ -117,24 +117,24 @@ class Turns:
 
 
 def _jobs(tasks: Iterator[TaskState]) -> Iterator[str]:
-    """The jobs of some tasks."""
+    """Return the jobs of some tasks."""
     return (job_of(task.key) or OTHERS for task in tasks)
 
 
 def _at_work(scheduler: SchedulerState, silent: Collection[str]) -> Iterator[TaskState]:
-    """The tasks that occupy a thread of a worker that is heard; a task that leads a job has left its thread."""
+    """Return the tasks that occupy a thread of a worker that is not silent; a leading task has left its thread."""
     heard = (worker for address, worker in scheduler.workers.items() if address not in silent)
     return (task for worker in heard for task in _running_tasks(worker))
 
 
 def _running_tasks(worker: WorkerState) -> list[TaskState]:
-    """The tasks that occupy a thread of one worker: all, or if these exceed its threads those it reports."""
+    """Return the tasks that occupy a thread of one worker: all or, if they exceed its threads, those it reports."""
     tasks = [task for task in worker.processing if task not in worker.long_running]
     return tasks if len(tasks) <= worker.nthreads else [task for task in tasks if task in worker.executing]
 
 
 def _waiting(scheduler: SchedulerState, silent: Collection[str]) -> Iterator[TaskState]:
-    """The tasks that could run, but have no thread, or that of a silent worker."""
+    """Yield the tasks that could run, but have no thread or one of a silent worker."""
     yield from scheduler.queued
     yield from scheduler.unrunnable
     for address, worker in scheduler.workers.items():
@@ -143,7 +143,7 @@ def _waiting(scheduler: SchedulerState, silent: Collection[str]) -> Iterator[Tas
 
 
 def _in_words(at_work: Counter[str], threads: int, silent: Mapping[str, float]) -> str:
-    """Describe what the workers do, of which those that are not ``silent`` have so many threads.
+    """Describe what the workers do; those that are not ``silent`` have this number of ``threads``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Where jobs are read: from the scheduler, from the job root, or from the root if no scheduler answers."""
+"""Sources of jobs: the scheduler, the job root, or the root if no scheduler answers."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 SCHEDULER_ADDRESS, ADDRESS_FILE, JOB_ROOT = "DASK_SCHEDULER_ADDRESS", "DISTFOREST_SCHEDULER_FILE", "DISTFOREST_JOB_ROOT"
-"""Environment variables: the scheduler's address, the file that holds it, and the job root."""
+"""Environment variables: the scheduler's address, the file with this address, and the job root."""
 
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """How to reach the service, as the user gave it; None: read from the environment or from Dask's configuration.
+    """The settings for reaching the service; None stands for the environment or Dask's configuration.
 
     Attributes
     ----------
     scheduler
         Address of the scheduler.
     scheduler_file
-        The JSON file that the scheduler writes its address to.
+        JSON file to which the scheduler writes its address.
     tls_ca_file, tls_cert, tls_key
-        Files of TLS.
+        TLS files.
     job_root
         Path or URL of the job root.
     """
@@ -53,7 +53,7 @@ class Whereabouts:
 
     @property
     def options(self) -> list[str]:
-        """The options that were given, as a command takes them; a command that is proposed carries them on.
+        """The settings as command-line options, for commands that messages propose.
 
         Examples
         --------
@@ -69,12 +69,12 @@ class Whereabouts:
         return any(self._named)
 
     def service(self, seconds: float = math.inf) -> Service:
-        """The service of the scheduler, which must be reached within so many seconds.
+        """Return the service of the scheduler, which must be reached within ``seconds``.
 
         Raises
         ------
         InputError
-            No scheduler is named in any way.
+            No scheduler is named.
         UnreachableError
             The file that should name it is missing.
         """
@@ -83,21 +83,21 @@ class Whereabouts:
         return Service(self._address(), self.security(), seconds)
 
     def security(self) -> Security:
-        """The files of TLS, those that are not given from Dask's configuration."""
-        from distributed import Security  # noqa: PLC0415  (slow, and a job root is read without)
+        """Return the TLS files; those that are not given come from Dask's configuration."""
+        from distributed import Security  # noqa: PLC0415  (slow, and not needed to read a job root)
 
         files = {"tls_ca_file": self.tls_ca_file, "tls_client_cert": self.tls_cert, "tls_client_key": self.tls_key}
         return Security(**{name: path for name, path in files.items() if path})
 
     def jobs(self, tell: Callable[[str], None]) -> Jobs:
-        """The reader of jobs.
+        """Return the reader of jobs.
 
-        A job root that is given without a scheduler is read alone. If both are known, the scheduler is called first.
+        A job root that is given without a scheduler is read directly. If both are known, the scheduler is called first.
 
         Parameters
         ----------
         tell
-            Called with the reason if the root is read instead of the service.
+            Function that is called with the reason if the root is read instead of the service.
         """
         root = self.job_root or os.environ.get(JOB_ROOT)
         is_alone = root and ((self.job_root and not self._is_given) or not any(self._named))
@@ -109,7 +109,7 @@ class Whereabouts:
 
     @property
     def _named(self) -> tuple[str | None, str | None]:
-        """The address, or the file that holds it: as given, from the environment, or from Dask's configuration."""
+        """The address, or the file with it: as given, from the environment, or from Dask's configuration."""
         if self._is_given:
             return self.scheduler, self.scheduler_file
         address, file = os.environ.get(SCHEDULER_ADDRESS), os.environ.get(ADDRESS_FILE)
@@ -135,18 +135,19 @@ class Whereabouts:
 
 @dataclass(frozen=True)
 class Jobs:
-    """A reader of jobs: from the service, or from the job root if nobody answers or the root is read alone.
+    """A reader of jobs: from the service, or from the job root if no service answers or only the root is known.
 
     Attributes
     ----------
     where
-        Where the service is; each call finds its address anew, because it may have moved. None: the root is read alone.
+        How to reach the service, whose address each call looks up, as it may have changed; None if only the root is
+        read.
     registry
-        The job root; None: the service is called alone.
+        The job root; None if only the service is called.
     tell
-        Called with the reason if the root is read instead of the service.
+        Function that is called with the reason if the root is read instead of the service.
     seconds
-        Seconds in which the service must be reached.
+        Time limit for reaching the service, in seconds.
     """
 
     where: Whereabouts | None
@@ -171,7 +172,7 @@ class Jobs:
         )
 
     def within(self, seconds: float) -> Jobs:
-        """Return a reader that must reach the service within so many seconds."""
+        """Return a reader that must reach the service within ``seconds``."""
         return replace(self, seconds=seconds)
 
     def _read(self, ask: Callable[[Service], R], read: Callable[[Registry], R]) -> R:
@@ -181,8 +182,8 @@ class Jobs:
             except UnreachableError as error:
                 if self.registry is None:
                     raise
-                self.tell(f"the job root is read, and not the service: {error}")
-        assert self.registry is not None  # noqa: S101  (one of them is given)
+                self.tell(f"the job root is read instead of the service: {error}")
+        assert self.registry is not None  # noqa: S101  (at least one is given)
         if (kind := self.registry.folder().kind) != "directory":
             found = f"{self.registry.root} is a file" if kind else f"there is no job root at {self.registry.root}"
             raise InputError(f"{found}; a job root is a folder that its service creates")

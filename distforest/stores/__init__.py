@@ -1,1 +1,1 @@
-"""Where files are: addresses of any store, folders, groups, and outputs that appear whole or not at all."""
+"""Storage of files: addresses of any store, folders, groups, and outputs that appear as a whole or not at all."""

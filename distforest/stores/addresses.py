@@ -1,4 +1,4 @@
-"""Stores by address, through fsspec: how to reach one, and which of its errors may pass.
+"""Stores by address, through fsspec: access to a store, and which of its errors may be temporary.
 
 The client of an object store has its own errors. Here they become `OSError`, after which tasks and jobs are tried
 again. `FileNotFoundError` and `PermissionError` stay as they are.
@@ -28,27 +28,27 @@ CLIENTS = {"aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google", "re
 """Packages whose errors are those of a store's client."""
 
 UNCACHED: dict[str, object] = {"use_listings_cache": False}
-"""Options of a remote store: others write to it too, so listings are not kept."""
+"""Options of a remote store, without a cache of listings, since others write to it, too."""
 
 S3_READING: dict[str, object] = {"max_concurrency": 1}
-"""Options of S3: with more, its client asks for the size of each file first, to read large files in parts."""
+"""Options of S3; with more connections, its client requests the size of each file first."""
 
 SAME_STORE = {"s3a": "s3", "gcs": "gs"}
-"""Protocols by another name."""
+"""Protocols with two names."""
 
 PROTOCOLS = ("file", "s3", "gs", "abfs", "memory", *SAME_STORE)
-"""Protocols of stores that hold files under their own keys. Protocols of fsspec that fetch from anywhere, unpack, or
+"""Protocols of stores that keep files under their own keys. Protocols of fsspec that fetch from anywhere, unpack, or
 keep a copy on this host are not among them."""
 
 LOCAL = ("file", "local")
 """Protocols of this host's file system."""
 
 LASTING_ERRORS = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
-"""Errors that another try does not mend."""
+"""Errors for which another try is useless."""
 
 
 def is_remote(address: str) -> bool:
-    """Whether an address leads out of this process and this host's file system.
+    """Return whether an address is outside this process and this host's file system.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def is_remote(address: str) -> bool:
 
 
 def real_address(address: str) -> str:
-    """The one name of the place that an address leads to; the links of a local path are followed.
+    """Return the canonical address of an address, after following the links of a local path.
 
     Examples
     --------
@@ -74,12 +74,12 @@ def real_address(address: str) -> str:
         return f"{SAME_STORE.get(protocol, protocol)}://{path.strip('/')}"
     try:
         return os.path.realpath(path if colons else address)
-    except ValueError:  # a path with a NUL: opening it tells so
+    except ValueError:  # a path with a NUL, for which opening raises an error
         return address
 
 
 def is_within(address: str, folder: str) -> bool:
-    """Whether an address leads to a folder, or to something in it.
+    """Return whether an address leads to a folder, or to something in it.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def is_within(address: str, folder: str) -> bool:
 
 
 def store_options(address: str) -> dict[str, object]:
-    """Options of fsspec with which the store of an address is opened.
+    """Return the options of fsspec for opening the store of an address.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def store_of(address: str) -> tuple[AbstractFileSystem, str]:
 
 @contextmanager
 def reaching(address: str) -> Iterator[None]:
-    """Turn the errors of a store's client into OSError, in a block that uses the store.
+    """Convert the errors of a store's client to OSError, in a block that uses the store.
 
     Raises
     ------
@@ -139,12 +139,12 @@ def reaching(address: str) -> Iterator[None]:
 
 @contextmanager
 def naming(place: str, address: str) -> Iterator[None]:
-    """Put the name of an input before the errors of a block that reads it; an OSError stays one.
+    """Prefix the errors of a block that reads an input with the input's name; an OSError stays an OSError.
 
     Raises
     ------
     InputError
-        The input is at fault.
+        The input is invalid.
     OSError
         The input cannot be read; the error has the kind and the number of the one in the block.
     """
@@ -160,7 +160,7 @@ def naming(place: str, address: str) -> Iterator[None]:
 
 
 def may_pass(error: Exception, address: str) -> bool:
-    """Whether an error says that a store could not be used just now, and not that a file is missing or damaged.
+    """Return whether an error may be temporary, and does not mean that a file is missing or damaged.
 
     Examples
     --------
@@ -169,18 +169,18 @@ def may_pass(error: Exception, address: str) -> bool:
     """
     if not is_remote(address) or not isinstance(error, OSError) or isinstance(error, LASTING_ERRORS):
         return False
-    return error.errno != errno.EINVAL  # an impossible request, such as for the first bytes of an empty file
+    return error.errno != errno.EINVAL  # an impossible request, such as for bytes of an empty file
 
 
 def file_size(fs: AbstractFileSystem, path: str, most: int) -> int:
-    """The size of a regular file of at most ``most`` bytes.
+    """Return the size of a regular file of at most ``most`` bytes.
 
     A pipe would hang its reader, and a device may have no end.
 
     Raises
     ------
     ValueError
-        It is no regular file, or it is larger.
+        It is not a regular file, or it is larger.
     OSError
         There is no file, or the store does not answer.
     """
@@ -194,19 +194,19 @@ def file_size(fs: AbstractFileSystem, path: str, most: int) -> int:
 
 
 def names_in(address: str) -> list[str]:
-    """Names of the files and folders in a folder, sorted; empty if there is no folder."""
+    """Return the names of the files and folders in a folder, sorted; empty if there is no folder."""
     fs, path = store_of(address)
     try:
         with reaching(address):
             entries = [str(entry).rstrip("/") for entry in fs.ls(path, detail=False)]
     except FileNotFoundError:
         return []
-    # An object store may hold an empty file that stands for the folder itself.
+    # An object store may have an empty file that stands for the folder itself.
     return sorted(entry.rsplit("/", 1)[-1] for entry in entries if entry != path.rstrip("/"))
 
 
 def read_file(address: str, most: int) -> bytes:
-    """The content of a file; raises as `file_size`."""
+    """Return the content of a file; raise as `file_size`."""
     fs, path = store_of(address)
     with reaching(address):
         file_size(fs, path, most)
@@ -214,25 +214,25 @@ def read_file(address: str, most: int) -> bytes:
 
 
 def is_of_this_host(fs: AbstractFileSystem) -> bool:
-    """Whether a store is the file system of this host."""
+    """Return whether a store is the file system of this host."""
     return "file" in ((fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol)
 
 
 def put_file(address: str, content: bytes | memoryview, lasting: bool = True) -> None:
     """Write a file in one step: readers see the old one or the new one.
 
-    On an object store it is one put. In a local file system it is written beside its name first; folders that are
-    missing are made.
+    On an object store this is a single put. In a local file system the file is first written under another name;
+    missing folders are created.
 
     Parameters
     ----------
     address
         Path or URL of the file.
     content
-        All of it.
+        The whole content.
     lasting
-        Whether a local file is on disk before it has its name. If not, a loss of power may damage it, which its reader
-        must be able to tell; it is written in a seventh of the time, and removed faster.
+        Whether a local file is on disk before it has its name. If not, a power failure may damage it, which its reader
+        must be able to detect; it is written in a seventh of the time, and removed faster.
 
     Raises
     ------
@@ -260,17 +260,17 @@ def put_file(address: str, content: bytes | memoryview, lasting: bool = True) ->
 
 @contextmanager
 def whole_file(address: str, n_bytes: int) -> Iterator[Path]:
-    """A new file of this host for a block to write, which is at the address as a whole after the block, or not at all.
+    """Yield a new file of this host, which appears at the address as a whole after the block, or not at all.
 
-    In a local file system it is written beside its name, and missing folders are made. On an object store it is sent
-    when the block has ended.
+    In a local file system it is written under another name first, and missing folders are created. On an object store
+    it is sent when the block has ended.
 
     Parameters
     ----------
     address
         Path or URL of the file.
     n_bytes
-        About how many bytes it will have, for the message of a full disk.
+        Approximate size in bytes, for the message of a full disk.
 
     Raises
     ------

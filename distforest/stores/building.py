@@ -1,12 +1,12 @@
-"""The building of an output: where it is built, how it is marked as begun, and how it appears as a whole.
+"""The building of an output: its place, the mark of an unfinished output, and publishing as a whole.
 
 ::
 
-    wine.forest.zarr.job/forest.zarr     built beside the output, in its job's folder, then given the output's address
-    s3://data/wine.forest.zarr           built in place: at a URL where nothing is, and where nothing can be renamed
+    wine.forest.zarr.job/forest.zarr     built beside the output, in its job's folder, then moved to its address
+    s3://data/wine.forest.zarr           built in place: at an unused URL, where nothing can be renamed
 
-The new output is whole before an old one goes. In a local file system it is renamed. On an object store it is copied,
-and the file that makes it whole comes last. All errors of a store are translated by `reaching`.
+The new output is complete before an old one is removed. In a local file system it is renamed. On an object store it is
+copied, and the file that completes it comes last. `reaching` translates all errors of a store.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class OutputKind(NamedTuple):
-    """How outputs of one kind are built.
+    """The way in which outputs of a kind are built.
 
     Attributes
     ----------
@@ -66,19 +66,19 @@ OUTPUT_KINDS = {
     ANSWERS_KIND: OutputKind("answers.zarr", GROUP, GROUP, is_resumed=True),
     ARRAYS_KIND: OutputKind("arrays.zarr", GROUP, GROUP, is_resumed=False),
 }
-"""The kinds of outputs, by what they are called in messages."""
+"""Kinds of outputs, by their names in messages."""
 
 NODES = "nodes.zarr"
-"""Name of the group in a job's folder that keeps the nodes from which answers follow."""
+"""Name of the group in a job's folder with the nodes from which answers are computed."""
 
 WORK_FOLDER = "working"
-"""Name of the folder in a job's folder in which files are turned into arrays, or arrays into files."""
+"""Name of the folder in a job's folder in which files are converted to arrays, or arrays to files."""
 
 BUILDINGS = (*(kind.name for kind in OUTPUT_KINDS.values()), NODES, WORK_FOLDER)
-"""Names of the folders in a job's folder in which outputs are built, nodes or queries kept."""
+"""Names of the folders in a job's folder for outputs that are built, and for nodes or queries."""
 
 PUBLISHING = "publishing.json"
-"""The file in an output's job folder that names the building that is being copied to the output's address."""
+"""File in an output's job folder that names the building that is being copied to the output's address."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,9 @@ class Building:
     kind
         The kind of output: a key of `OUTPUT_KINDS`.
     folder
-        Where it is built.
+        The folder in which it is built.
     mark
-        JSON that marks the output as begun, and says by which job.
+        JSON that marks the output as begun, and identifies its job.
 
     Examples
     --------
@@ -114,8 +114,8 @@ class Building:
     def from_output(cls, output: str, kind: str, mark: Mapping[str, object], here: Folder | None = None) -> Building:
         """Choose where an output is built.
 
-        It is built in place at a URL where nothing is, or where the same job has begun it; otherwise beside the output.
-        An output in this host's file system is built in the folder ``here``, if that is given.
+        It is built in place at an unused URL, or where the same job has begun it; otherwise beside the output. An
+        output in this host's file system is built in the folder ``here``, if that is given.
         """
         place, built = real_address(output), OUTPUT_KINDS[kind]
         beside = Folder(job_folder(output)).within(built.name)
@@ -126,16 +126,16 @@ class Building:
 
     @property
     def address(self) -> str:
-        """Where it is built."""
+        """Address of the folder in which it is built."""
         return self.folder.address
 
     @property
     def is_in_place(self) -> bool:
-        """Whether readers see it being built."""
+        """Whether it is built at the output's address, where readers see it."""
         return self.address == real_address(self.output)
 
     def begin(self) -> None:
-        """Empty the folder, and mark an output in place as begun; a group is there to be filled."""
+        """Empty the folder, mark an output in place as begun, and create an empty group."""
         begun = OUTPUT_KINDS[self.kind].begun
         if begun == GROUP:
             new_group(self.address, self.mark)
@@ -145,11 +145,11 @@ class Building:
             self.folder.write(begun, json.dumps(self.mark).encode())
 
     def withdraw(self) -> None:
-        """Remove what has been built."""
+        """Remove the building."""
         self.folder.remove()
 
     def publish(self) -> None:
-        """Give the whole output its address, in place of an older one."""
+        """Move the complete output to its address, replacing an older one."""
         built = OUTPUT_KINDS[self.kind]
         if not self.is_in_place:
             publish(self.address, self.output, built.last)
@@ -158,19 +158,19 @@ class Building:
 
 
 def is_begun(output: str, kind: str, mark: Mapping[str, object]) -> bool:
-    """Whether an output of this kind has been begun in place by the job with this mark."""
+    """Return whether an output of this kind has been begun in place by the job with this mark."""
     return mark_of(output, kind) == mark
 
 
 def mark_of(output: str, kind: str) -> object:
-    """The mark of an output: of a group always, of a forest while it is begun; None or empty if there is none."""
+    """Return the mark of an output: always for a group, for a forest while it is begun; None or empty without one."""
     begun = OUTPUT_KINDS[kind].begun
     content = object_at(f"{real_address(output)}/{begun}")
     return distforest_attribute(content) if begun == GROUP else content
 
 
 def new_group(address: str, mark: Mapping[str, object]) -> None:
-    """Write an empty Zarr group in place of what is there, with ``mark`` as its attribute ``distforest``."""
+    """Replace what is at an address by an empty Zarr group with ``mark`` as its attribute ``distforest``."""
     Folder(address).remove()
     metadata = {"zarr_format": 3, "node_type": "group", "attributes": {"distforest": mark}}
     put_file(f"{address}/{GROUP}", json.dumps(metadata).encode())
@@ -178,9 +178,9 @@ def new_group(address: str, mark: Mapping[str, object]) -> None:
 
 @contextmanager
 def working_folder(output: str) -> Iterator[Folder]:
-    """A new folder beside an output, in its job's folder, for a block; its owner alone may ask for it.
+    """Yield a new folder beside an output, in its job's folder; only the output's owner may use this.
 
-    A file that is written there appears at a local output by `os.replace`.
+    `os.replace` moves a file that is written there to a local output.
     """
     folder = Folder(job_folder(output)).within(WORK_FOLDER)
     folder.remove()
@@ -196,7 +196,7 @@ def working_folder(output: str) -> Iterator[Folder]:
 
 
 def publish(building: str, output: str, last: str) -> None:
-    """Give a whole building the address of its output; an older output is removed after that.
+    """Move a complete building to the address of its output; an older output is removed after that.
 
     Parameters
     ----------
@@ -221,9 +221,9 @@ def publish(building: str, output: str, last: str) -> None:
 
 
 def mend(output: str) -> None:
-    """Mend an output whose publishing was cut off; only its owner may do so.
+    """Repair an output whose publishing was interrupted; only its owner may do so.
 
-    In a local file system the older output comes back. On an object store the copy of the new one is completed.
+    In a local file system the older output is restored. On an object store the copy of the new one is completed.
     """
     place = real_address(output)
     if "://" not in place:
@@ -247,12 +247,12 @@ def clear(output: str) -> None:
 
 
 def _beside(target: Path, suffix: str) -> Path:
-    """A hidden folder beside a target, in the same file system."""
+    """Return a hidden folder beside a target, in the same file system."""
     return target.with_name(f".{target.name}.{suffix}")
 
 
 def _rename(source: Path, target: Path) -> None:
-    """Rename a folder; for another file system it is copied beside its target first."""
+    """Rename a folder, after copying it beside its target if that is in another file system."""
     try:
         _exchange(source, target)
     except OSError as error:
@@ -266,7 +266,7 @@ def _rename(source: Path, target: Path) -> None:
 
 @contextmanager
 def _copied(target: Path) -> Iterator[Path]:
-    """A folder beside a target for a copy, which after the block has the target's name."""
+    """Yield a folder beside a target for a copy, which gets the target's name after the block."""
     copy = _beside(target, "partial")
     try:
         yield copy
@@ -276,7 +276,7 @@ def _copied(target: Path) -> Iterator[Path]:
 
 
 def _copy_folder(source: Path, copy: Path) -> None:
-    """Copy a folder, up to the first error; `shutil.copytree` goes on and raises a list of all, without a number."""
+    """Copy a folder, up to the first error; `shutil.copytree` would continue and raise a list of errors."""
     n_bytes = sum(path.stat().st_size for path in source.rglob("*") if path.is_file())
     with explaining_full_disk(copy.parent, n_bytes):
         for place, _, names in os.walk(source):
@@ -300,10 +300,10 @@ def _fetch(building: str, target: Path) -> None:
 
 
 def _exchange(source: Path, target: Path) -> None:
-    """Rename a folder; an older one of that name is moved aside first, and comes back if the renaming fails."""
+    """Rename a folder; an older one of that name is moved aside first, and restored if renaming fails."""
     older = _beside(target, "older")
     if target.exists():
-        shutil.rmtree(older, ignore_errors=True)  # left by a publishing that was cut off at its very end
+        shutil.rmtree(older, ignore_errors=True)  # left by a publishing that was interrupted at its very end
         target.rename(older)
     try:
         source.rename(target)
@@ -314,7 +314,7 @@ def _exchange(source: Path, target: Path) -> None:
 
 
 def _finish(output: str) -> None:
-    """Copy the building that the journal names to the output; a copy that was cut off is begun anew."""
+    """Copy the building that the journal names to the output; an interrupted copy starts again."""
     folder = job_folder(output)
     journal = object_at(f"{folder}/{PUBLISHING}")
     fs, path = store_of(folder)
@@ -328,6 +328,6 @@ def _finish(output: str) -> None:
             copies = [target + file[len(source) :] for file in files]
             fs.copy(files[:-1], copies[:-1])
             fs.cp_file(files[-1], copies[-1])
-        fs.rm_file(f"{path}/{PUBLISHING}")  # before the building: one that is half removed must not be copied again
+        fs.rm_file(f"{path}/{PUBLISHING}")  # first, as a half-removed building must not be copied again
         if fs.exists(source):
             fs.rm(source, recursive=True)

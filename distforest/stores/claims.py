@@ -4,10 +4,10 @@
 
     wine.forest.zarr          the output
     wine.forest.zarr.job/     the folder in which its job works
-        owner.json            the claim: which job, of which process or service
+        owner.json            the claim: the job, and its process or service
 
-The claim of a process beats for as long as the process lives. The claim of a service's job holds until the job has
-ended. So the claim of an owner that has crashed can be recognised, and is taken over.
+The claim of a process has heartbeats as long as the process lives. The claim of a service's job is valid until the job
+has ended. So the claim of an owner that has crashed can be recognised, and is taken over.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ CLAIM = "owner.json"
 """Name of the file of a claim."""
 
 CLAIM_BEAT, CLAIM_STALE = 5.0, 30.0
-"""Seconds between two heartbeats of a process; and seconds without one after which it counts as dead."""
+"""Seconds between two heartbeats of a process, and seconds without one after which it counts as dead."""
 
 CLAIM_BYTES, MOST_OF_STATE = 64 << 10, 8 << 20
-"""Bytes of the largest claim, and of the largest state of a job, that is read."""
+"""Largest sizes, in bytes, of a claim and of the state of a job that are read."""
 
 TAKES = 8
-"""How often a claim is read at most while other jobs make and release theirs."""
+"""Largest number of reads of a claim while other jobs make and release theirs."""
 
 JOB_FILES = re.compile(
     "|".join([*map(re.escape, (CLAIM, PUBLISHING, "inputs.zarr", *BUILDINGS)), r"shards-.*", r"\..*\.partial"])
 )
-"""Names of the files and folders that a job puts into the folder beside its output."""
+"""Names of the files and folders that a job creates in the folder beside its output."""
 
 LASTING_ERRNOS = {errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG}
-"""Numbers of errors because of which a claim can never be written, beside a missing folder or right."""
+"""Numbers of errors with which a claim can never be written, beside a missing folder or permission."""
 
 BOOT, PIDS = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
 
@@ -77,13 +77,13 @@ class Claim:
     Attributes
     ----------
     output
-        The address, as the user wrote it.
+        The address, as the user gave it.
     job
         Name of the job, for messages.
     id
-        Id of the job: a claim with the same id is its own.
+        Id of the job; a claim with the same id belongs to the job.
     root
-        Address of the folder of a service's job, whose ``state.json`` holds its state. None for the claim of a process.
+        Address of the folder of a service's job, whose ``state.json`` has its state. None for the claim of a process.
     ends
         The states in which a service's job has ended.
 
@@ -113,7 +113,7 @@ class Claim:
 
     @contextmanager
     def held(self) -> Iterator[Claim]:
-        """Own the output for a block of this process; raises as `take`."""
+        """Own the output for a block of this process; raise as `take`."""
         ending = Event()
         beating = Thread(target=self._beat, args=(ending,), name="distforest-claim", daemon=True)
         try:
@@ -129,7 +129,7 @@ class Claim:
     def take(self) -> None:
         """Own the output, unless another owner is alive; a job that owns it already keeps it.
 
-        An output that an earlier owner has half published is mended, and what it has built is removed.
+        An output that an earlier owner has half published is repaired, and its buildings are removed.
 
         Raises
         ------
@@ -156,12 +156,12 @@ class Claim:
                 self._seize(raw)
             else:
                 raise ConflictError(self._refusal(object_in(raw)))
-        raise self._unwritable("its folder comes and goes")
+        raise self._unwritable("its folder appears and disappears")
 
     def check_held(self) -> None:
-        """Refuse to write for a job that no longer owns its output; a task asks this just before it writes.
+        """Refuse to write for a job that no longer owns its output; a task checks this just before it writes.
 
-        Dask does not stop a running task when its job is stopped, and another job may write there by the time it ends.
+        Dask does not stop a running task when its job is stopped, and another job may write there when the task ends.
 
         Raises
         ------
@@ -177,7 +177,7 @@ class Claim:
             raise ConflictError(self._refusal(owner))
 
     def check_outside(self) -> None:
-        """Refuse an output inside another one, or inside an array; raises as `take`."""
+        """Refuse an output inside another one, or inside an array; raise as `take`."""
         place = real_address(self.output)
         protocol, colons, path = place.rpartition("://")
         for above in PurePosixPath(path).parents:
@@ -196,7 +196,7 @@ class Claim:
                 raise InputError(f"output: {self.output} lies inside {found} at {outer.output}; choose another place")
 
     def release(self) -> None:
-        """Give the output back and remove what was built in its folder; errors are left to the next owner."""
+        """Release the output and remove buildings from its folder; errors are left to the next owner."""
         with suppress(OSError, InputError):
             raw = _read(self.address)
             if raw is not None and object_in(raw).get("id") == self.id:
@@ -206,7 +206,7 @@ class Claim:
                 os.rmdir(self.folder)  # if it is empty
 
     def record(self) -> Record:
-        """The content of the claim's file."""
+        """Return the content of the claim's file."""
         record = {"id": self.id, "job": self.job, "output": self.output, "since": time.time(), "host": platform.node()}
         record |= {"machine": machine(), "pid": os.getpid(), "born": start_time_of(os.getpid())}
         return record if self.root is None else {**record, "root": self.root, "ends": list(self.ends)}
@@ -214,7 +214,7 @@ class Claim:
     # --- checks ------------------------------------------------------------------------------------------
 
     def _check_place(self) -> None:
-        """Refuse an address at which no output can be; raises as `take`."""
+        """Refuse an address at which an output is impossible; raise as `take`."""
         check_place(self.output)
         self.check_outside()
         path = Path(self.folder)
@@ -229,9 +229,9 @@ class Claim:
             )
 
     def _refusal(self, owner: Record) -> str:
-        """The message to a job that wants the output of another one: who owns it, and what to do."""
+        """Return the error for a job that requests the output of another one: its owner, and what to do."""
         who, gone = str(owner.get("job", "a job that has just begun")), ""
-        with suppress(KeyError, TypeError, ValueError, OverflowError, OSError):  # it does not say since when
+        with suppress(KeyError, TypeError, ValueError, OverflowError, OSError):  # it has no valid time
             who += time.strftime(", since %Y-%m-%d %H:%M:%S UTC", time.gmtime(owner["since"]))
         if "root" in owner:
             cure = f"wait for its end, cancel it (`distforest cancel {PurePosixPath(str(owner['root'])).name}`)"
@@ -251,7 +251,7 @@ class Claim:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Turn errors because of which the claim can never be written into InputError."""
+        """Convert errors with which the claim can never be written to InputError."""
         try:
             yield
         except OSError as error:
@@ -260,14 +260,14 @@ class Claim:
             raise self._unwritable(error.strerror or error) from error
 
     def _create(self) -> None:
-        """Write the claim if there is none; if another one is written first, that one stays."""
+        """Write the claim if there is none; if another claim is written first, keep that one."""
         with self._writing():
             if "://" in self.address:
                 _put_new(self.address, self._content())
                 return
             Path(self.folder).mkdir(exist_ok=True)
             path = Path(self.address)
-            with suppress(FileExistsError, FileNotFoundError), path.open("xb") as file:  # its owner may just go
+            with suppress(FileExistsError, FileNotFoundError), path.open("xb") as file:  # its owner may be leaving
                 try:
                     file.write(self._content())
                     file.flush()
@@ -277,7 +277,7 @@ class Claim:
                     raise
 
     def _seize(self, raw: bytes) -> None:
-        """Replace a claim that holds no more; of several jobs that try, one succeeds."""
+        """Replace a claim that is no longer valid; of several jobs that try, one succeeds."""
         if "://" in self.address:
             _discard(self.address, raw)
             return
@@ -289,7 +289,7 @@ class Claim:
         return json.dumps(self.record(), indent=1).encode()
 
     def _beat(self, ending: Event) -> None:
-        """Touch the claim again and again until ``ending`` is set; errors of the store are left to the next beat."""
+        """Touch the claim repeatedly until ``ending`` is set; errors of the store are left to the next beat."""
         while not ending.wait(CLAIM_BEAT):
             with suppress(OSError, InputError):
                 raw = _read(self.address)
@@ -305,7 +305,7 @@ class Claim:
 def owned(output: str, job: str, claim: Claim | None = None) -> Iterator[Claim]:
     """Own an output for a block, by a claim that the job has made before, or by a new one of this process.
 
-    An output that an earlier run of the same job has half published is mended, too.
+    An output that an earlier run of the same job has half published is repaired, too.
 
     Raises
     ------
@@ -333,10 +333,10 @@ def _read(address: str) -> bytes | None:
     except PermissionError as error:
         fault = f"{address} cannot be read, so another user's job may own the output ({error})"
         raise InputError(f"output: {fault}; choose another output") from error
-    except InputError:  # the protocol is not known
+    except InputError:  # the protocol is unknown
         raise
-    except ValueError as error:  # no regular file, or a huge one
-        raise InputError(f"output: {address} is no claim ({error}); remove it") from error
+    except ValueError as error:  # not a regular file, or a huge one
+        raise InputError(f"output: {address} is not a claim ({error}); remove it") from error
 
 
 def _put_new(address: str, content: bytes) -> None:
@@ -354,7 +354,7 @@ def _put_new(address: str, content: bytes) -> None:
 
 @contextmanager
 def _alone(path: Path, raw: bytes) -> Iterator[bool]:
-    """Lock a claim for a block against others who want to change it; yield whether its content is still ``raw``."""
+    """Lock a claim for a block against changes by others; yield whether its content is still ``raw``."""
     try:
         file = path.open("r+b")
     except FileNotFoundError:
@@ -387,16 +387,16 @@ def _discard(address: str, raw: bytes) -> None:
 
 
 def _is_over(address: str, owner: Record) -> bool:
-    """Whether the owner of a claim has ended or died."""
+    """Return whether the owner of a claim has ended or died."""
     pid, here = owner.get("pid"), owner.get("machine") == machine()
     if "root" not in owner:
         return is_gone(pid, owner.get("born")) if here and isinstance(pid, int) else _silence(address) > CLAIM_STALE
-    folder, ends = str(owner["root"]), owner.get("ends")  # of a job of a service, in its job root
+    folder, ends = str(owner["root"]), owner.get("ends")  # a job of a service, in its job root
     protocol, colons, _ = folder.partition("://")
     if colons and protocol not in PROTOCOLS:
         return False
     try:
-        if not names_in(folder):  # removed, unless its job root is one of another host
+        if not names_in(folder):  # removed, unless its job root is on another host
             return is_remote(folder) or here or Path(folder).parent.is_dir()
         state = object_in(read_file(f"{folder}/state.json", MOST_OF_STATE))
     except (OSError, ValueError):
@@ -405,7 +405,7 @@ def _is_over(address: str, owner: Record) -> bool:
 
 
 def machine() -> str:
-    """Name the host, its boot and its process namespace: process ids can be compared only where all three agree."""
+    """Identify the host, its boot and its process namespace; process ids are comparable only if all three agree."""
     boot = pids = ""
     with suppress(OSError):
         boot, pids = BOOT.read_text().strip(), os.readlink(PIDS)
@@ -413,7 +413,7 @@ def machine() -> str:
 
 
 def start_time_of(pid: int) -> float | None:
-    """Start time of a process, by a clock that nobody sets; None if there is no such process, or it has ended."""
+    """Return the start time of a process, by a monotonic clock; None if there is no such process, or it has ended."""
     try:
         if PIDS.exists():
             state, *_, ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:20]
@@ -424,20 +424,20 @@ def start_time_of(pid: int) -> float | None:
 
 
 def is_gone(pid: int, born: object) -> bool:
-    """Whether the process of this machine with a number and a start time is gone."""
+    """Return whether the process of this machine with a number and a start time is gone."""
     own = start_time_of(pid)
     return own is None or own != born
 
 
 def _silence(address: str) -> float:
-    """Seconds since a claim was last written, by the clock of its store."""
+    """Return the seconds since a claim was last written, by the clock of its store."""
     clock = f"{address.removesuffix(CLAIM)}.{uuid.uuid4().hex}.partial"
     fs, path = store_of(clock)
     put_file(clock, b"1", lasting=False)
     try:
         with reaching(address):
             return float((fs.modified(path) - fs.modified(store_of(address)[1])).total_seconds())
-    except (FileNotFoundError, NotImplementedError):  # it was released meanwhile, or the store keeps no times
+    except (FileNotFoundError, NotImplementedError):  # it was released meanwhile, or the store has no times
         return 0.0
     finally:
         with reaching(address):

@@ -1,4 +1,4 @@
-"""A folder on any fsspec store: small files that appear whole or not at all."""
+"""A folder on any fsspec store: small files that appear as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class End(NamedTuple):
-    """The last bytes of a file, and whether they are all of it."""
+    """The last bytes of a file, and whether they are the whole file."""
 
     content: bytes
     is_whole: bool
@@ -52,7 +52,7 @@ class Folder:
 
     @property
     def kind(self) -> str | None:
-        """The type of what is at the address: ``"directory"``, ``"file"`` or another of fsspec's; None: nothing."""
+        """The type of the object at the address: ``"directory"``, ``"file"`` or another of fsspec; None: nothing."""
         fs, path = self._at("")
         try:
             with reaching(self.address):
@@ -66,7 +66,7 @@ class Folder:
         return self.is_local and os.path.islink(self._at("")[1].rstrip("/"))
 
     def within(self, name: str) -> Folder:
-        """The folder ``name`` in this one."""
+        """Return the folder ``name`` in this one."""
         return Folder(f"{self.address.rstrip('/')}/{name}")
 
     def write(self, name: str, content: bytes | memoryview, lasting: bool = True) -> None:
@@ -74,10 +74,11 @@ class Folder:
         put_file(f"{self.address.rstrip('/')}/{name}", content, lasting)
 
     def append(self, name: str, content: bytes) -> int:
-        """Add whole lines at the end of a file that nobody else writes; return the size of the file.
+        """Append whole lines to a file that has no other writer; return the size of the file.
 
-        A line that a crash has cut off is ended first. An object store cannot append, so the file is written anew.
-        Lines that the file ends with already are left out: an earlier put may have succeeded, its answer being lost.
+        A line that a crash has cut off is completed first. An object store cannot append, so the file is written again.
+        Lines with which the file already ends are omitted: an earlier put may have succeeded although its answer was
+        lost.
         """
         path = Path(self._at(name)[1])
         if not self.is_local:
@@ -105,17 +106,17 @@ class Folder:
                 fs.rm_file(path)
 
     def read(self, name: str) -> bytes:
-        """The content of a file; raises FileNotFoundError."""
+        """Return the content of a file; raise FileNotFoundError."""
         fs, path = self._at(name)
         with reaching(self.address):
             return bytes(fs.cat_file(path))
 
     def ends(self, names: Sequence[str], most: int) -> list[End | Exception]:
-        """The last bytes of regular files, at most ``most`` of each; an error in place of a file that cannot be read.
+        """Return the last bytes of regular files, at most ``most`` of each, or errors for files that cannot be read.
 
-        The error is FileNotFoundError or another OSError. It is ValueError if there is no regular file: a folder, a
-        pipe, which would hang its reader, or a link, also within the path. An object store is asked for many files at
-        once.
+        An error is FileNotFoundError or another OSError. It is ValueError if there is no regular file: a folder, a
+        pipe, which would block its reader, or a link, including one within the path. An object store is asked for many
+        files at once.
         """
         fs, path = self._at("")
         if self.is_local:
@@ -138,7 +139,7 @@ class Folder:
             return error
 
     def end(self, name: str, most: int) -> End:
-        """The last bytes of a regular file; raises the error that `ends` returns."""
+        """Return the last bytes of a regular file; raise the error that `ends` returns."""
         [end] = self.ends([name], most)
         if isinstance(end, Exception):
             raise end
@@ -146,23 +147,23 @@ class Folder:
 
     @contextmanager
     def open(self, name: str) -> Iterator[IO[bytes]]:
-        """Open a file for reading in any order within a block; raises FileNotFoundError."""
+        """Open a file for reading in any order within a block; raise FileNotFoundError."""
         fs, path = self._at(name)
         with reaching(self.address), fs.open(path, "rb") as file:
             yield file
 
     def exists(self, name: str = "") -> bool:
-        """Whether there is the file ``name``; without a name, whether there is the folder."""
+        """Return whether the file ``name`` exists; without a name, whether the folder exists."""
         fs, path = self._at(name)
         with reaching(self.address):
             return bool(fs.exists(path))
 
     def names(self) -> list[str]:
-        """Names of the files in the folder, sorted, without those that are being written."""
+        """Return the names of the files in the folder, sorted, without those that are being written."""
         return [name for name in names_in(self.address) if not name.endswith(".partial")]
 
     def folders(self) -> list[str]:
-        """Names of the folders in the folder, and of links to anything, sorted."""
+        """Return the names of the folders in the folder, and of any links, sorted."""
         fs, path = self._at("")
         if self.is_local:
             with os.scandir(path) as entries:
@@ -175,13 +176,13 @@ class Folder:
         return sorted(name.rstrip("/").rsplit("/", 1)[-1] for name in folders if name.rstrip("/") != path.rstrip("/"))
 
     def sweep(self) -> None:
-        """Remove files that a killed process has left half written; nobody may be writing in the folder."""
+        """Remove files that a killed process has left half written; no other process may write in the folder."""
         if self.is_local:
             for path in Path(self._at("")[1]).glob(".*.partial"):
                 path.unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Remove the folder and all that is in it; of a link only the link itself."""
+        """Remove the folder and its content; for a link, only the link itself."""
         fs, path = self._at("")
         if self.is_link:
             os.unlink(path.rstrip("/"))
@@ -191,7 +192,7 @@ class Folder:
                 fs.rm(path, recursive=True)
 
     def clear(self, but: str) -> None:
-        """Remove all that is in the folder except the file ``but``; if that is missing, remove the folder too."""
+        """Remove the content of the folder except the file ``but``; if that is missing, remove the folder, too."""
         if not self.exists(but):
             self.remove()
             return
@@ -203,7 +204,7 @@ class Folder:
 
 
 def _end_here(folder: str, name: str, most: int) -> End | Exception:
-    """The end of a file on this host, or an error; links are not followed, and a pipe does not block."""
+    """Return the end of a file on this host, or an error; links are not followed, and a pipe does not block."""
     path = folder
     for part in name.split("/"):
         path = os.path.join(path, part)

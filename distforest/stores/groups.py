@@ -1,4 +1,4 @@
-"""Zarr groups of arrays: what a new one may be called, its writing as a whole, and its attributes."""
+"""Zarr groups of arrays: the names of new ones, their writing as a whole, and their attributes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 ALLOWING = "`overwrite=True`"
-"""The argument that lets arrays replace others, as messages name it."""
+"""The argument that allows arrays to replace others, for messages."""
 
 FILES = (".csv", ".tsv", ".txt", ".json", ".npy", ".npz", ".parquet", ".feather", ".xlsx", ".h5", ".hdf5", ".pkl")
-"""Suffixes of files; a Zarr group is a folder, and must not look like a file."""
+"""Suffixes of files; a Zarr group is a folder, and must not have such a name."""
 
 
 def check_name(target: str) -> None:
-    """Refuse a group that has the name of a file; raises InputError.
+    """Refuse a group with the name of a file; raise InputError.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def check_name(target: str) -> None:
 
 
 def check_target(target: str, overwrite: bool) -> None:
-    """Refuse a target that exists and may not be replaced, or cannot be written; raises InputError."""
+    """Refuse a target that exists and may not be replaced, or cannot be written; raise InputError."""
     check_place(target)
     check_new(target, ARRAYS_KIND, overwrite, ALLOWING)
     check_name(target)
@@ -50,16 +50,16 @@ def check_target(target: str, overwrite: bool) -> None:
 def destination(target: str, overwrite: bool, job: str = "another writing of arrays") -> Iterator[str]:
     """Own a target, and yield the address to write to.
 
-    When the block ends, the group there becomes the target; when the block raises, it is removed. The group is built in
-    the target's job folder. At a URL, where nothing can be renamed, a new group is written in place, and says in its
-    attribute ``distforest`` that it is unfinished.
+    When the block ends, the group there becomes the target; if the block raises, it is removed. The group is built in
+    the target's job folder. At a URL, where nothing can be renamed, a new group is written in place, and is marked as
+    unfinished by its attribute ``distforest``.
 
     Raises
     ------
     ConflictError
-        Another job owns the target; the message calls this one ``job``.
+        Another job owns the target; the message names this job ``job``.
     InputError
-        There is something at the target that may not be replaced.
+        The content at the target may not be replaced.
     """
     with owned(target, job) as claim:
         check_new(target, ARRAYS_KIND, overwrite, ALLOWING)
@@ -72,7 +72,7 @@ def destination(target: str, overwrite: bool, job: str = "another writing of arr
                 building.withdraw()
             raise
         if not building.is_in_place:
-            claim.take()  # it may have been taken over, if this process was frozen for long
+            claim.take()  # it may have been taken over if this process was frozen for long
             check_new(target, ARRAYS_KIND, overwrite, ALLOWING)
         building.publish()
 
@@ -85,7 +85,7 @@ def seal_group(group: str, attributes: Mapping[str, object]) -> None:
 
 
 def attributes_of(group: str) -> dict[str, object]:
-    """The attributes of the group at an address; empty if there is no group that can be read."""
+    """Return the attributes of the group at an address; empty if there is no group that can be read."""
     try:
         metadata = object_in(read_file(f"{group.rstrip('/')}/{GROUP}", MAX_METADATA))
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
-"""Outputs: what distforest writes as a whole, how it is recognised, and what it may replace.
+"""Outputs, which distforest writes as a whole: their recognition, and what they may replace.
 
-An output is a forest, the answers of a scoring, or arrays: one folder. It replaces what distforest wrote of the same
-kind, if that is allowed, and never anything else.
+An output is a forest, the answers of a scoring job, or arrays: one folder. It replaces an output of distforest of the
+same kind, if that is allowed, and never anything else.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FOREST_KIND, ANSWERS_KIND, ARRAYS_KIND, ARRAY = "a forest", "answers", "arrays", "an array"
-"""The kinds of outputs; and a single array, which is no output."""
+"""The kinds of outputs; and a single array, which is not an output."""
 
 MANIFEST, UNFINISHED, GROUP = "manifest.json", "unfinished.json", "zarr.json"
 """Files of an output: the seal of a forest; the mark of a forest that is built in place; the metadata of a group."""
@@ -31,31 +31,31 @@ MANIFEST_KEYS = {"format", "digest", "meaning", "arrays", "provenance"}
 """Keys of a manifest, in every format."""
 
 ARRAYS_OF_ANSWERS = {"distance", "proximity", "indices", "nodes", "prediction", "proba", "ids", "indptr", "data"}
-"""Arrays that a scoring writes, beside the array that is called as the answer is; ``ids`` names the rows."""
+"""Arrays that a scoring job writes, beside the array with the answer's name; ``ids`` names the rows."""
 
 OF_SIDES = {"sides", "truth"}
-"""Further entries in the mark of answers for which a ground truth was asked."""
+"""Further entries in the mark of answers that use a ground truth."""
 
 BEGUN = "unfinished"
-"""The type of a group of arrays that is being written in place."""
+"""Type of a group of arrays that is being written in place."""
 
 MAX_METADATA = 64 << 20
-"""Bytes of the largest file that is read to recognise an output."""
+"""Size of the largest file that is read to recognise an output."""
 
 MOST_NAMES_SHOWN = 3
-"""The most names of other files that a message lists."""
+"""Largest number of names of other files that a message lists."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What is at an address.
+    """The content at an address.
 
     Attributes
     ----------
     words
-        What it is, for messages.
+        A description of the content, for messages.
     kind
-        The kind of output; None if it is no output.
+        The kind of output; None if it is not an output.
     parts
         Names of files and folders that belong to it.
     beside
@@ -75,7 +75,7 @@ class Found:
 
 
 def job_folder(output: str) -> str:
-    """The folder beside an output in which its job works.
+    """Return the folder beside an output in which its job works.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def job_folder(output: str) -> str:
 
 
 def look(address: str) -> Found | None:
-    """Recognise what is at an address; None if nothing is there, or an empty folder."""
+    """Recognise the content at an address; return None if there is nothing, or an empty folder."""
     place = real_address(address)
     fs, path = store_of(place)
     with reaching(place):
@@ -103,7 +103,7 @@ def look(address: str) -> Found | None:
 
 
 def check_kind(output: str, kind: str) -> Found | None:
-    """Refuse an address at which there is anything but an output of this kind; raises InputError."""
+    """Refuse an address with any content other than an output of this kind; raise InputError."""
     found = look(output)
     if found and found.kind != kind:
         raise _irreplaceable(output, kind, found)
@@ -111,7 +111,7 @@ def check_kind(output: str, kind: str) -> Found | None:
 
 
 def check_new(output: str, kind: str, overwrite: bool, allowing: str = "`run.overwrite`") -> None:
-    """Refuse an address at which there is something that may not be replaced; raises InputError."""
+    """Refuse an address with content that may not be replaced; raise InputError."""
     found = check_kind(output, kind)
     if found and found.beside:
         raise _irreplaceable(output, kind, found)
@@ -122,7 +122,7 @@ def check_new(output: str, kind: str, overwrite: bool, allowing: str = "`run.ove
 
 
 def check_new_file(output: str, overwrite: bool) -> None:
-    """Refuse the path of a file at which there is something that may not be replaced; raises InputError."""
+    """Refuse the path of a file with content that may not be replaced; raise InputError."""
     if "://" in output:
         raise InputError(f"{output}: the path of a local file was expected, found a URL; name a file, and copy it")
     check_place(output)
@@ -130,7 +130,7 @@ def check_new_file(output: str, overwrite: bool) -> None:
         if any((folder / name).exists() for name in OF_ZARR):
             expected = "a path outside groups and arrays of Zarr was expected"
             raise InputError(
-                f"{output}: {expected}, found {folder}, in which a file would be in the way; name the file beside it"
+                f"{output}: {expected}, found {folder}, in which a file would be in the way; name a file beside it"
             )
     path = Path(output)
     if path.exists() and not path.is_file():
@@ -147,7 +147,7 @@ def _irreplaceable(output: str, kind: str, found: Found) -> InputError:
 
 
 def check_place(output: str) -> None:
-    """Refuse an output whose folder does not exist: a typo must not create one. Raises InputError."""
+    """Refuse an output whose folder does not exist, as a typo must not create one; raise InputError."""
     place = real_address(output)
     if "://" not in place and not Path(place).parent.is_dir():
         raise InputError(
@@ -157,7 +157,7 @@ def check_place(output: str) -> None:
 
 
 def warnings_about_output(output: str, kind: str) -> tuple[str, ...]:
-    """Warnings of a local output that its job will refuse: it has no folder, or what is there is never replaced."""
+    """Return warnings about a local output that its job will refuse: no folder, or content that is never replaced."""
     if "://" in real_address(output):
         return ()
     try:
@@ -169,7 +169,7 @@ def warnings_about_output(output: str, kind: str) -> tuple[str, ...]:
 
 
 def overlapping_addresses(output: str, addresses: Mapping[str, str]) -> dict[str, str]:
-    """Addresses, by name, that an output equals, contains or lies in; links are followed.
+    """Return the addresses, by name, that an output equals, contains or is within, after following links.
 
     Examples
     --------
@@ -182,16 +182,16 @@ def overlapping_addresses(output: str, addresses: Mapping[str, str]) -> dict[str
 
 
 def check_apart(output: str, addresses: Mapping[str, str]) -> None:
-    """Refuse an output that equals, contains or lies in an input of its job; raises InputError."""
+    """Refuse an output that equals, contains or is within an input of its job; raise InputError."""
     for name, address in overlapping_addresses(output, addresses).items():
         raise InputError(
-            f"output: must not be, hold or lie in what is read, found {output!r}, and {name} is {address!r}; choose "
+            f"output: must not be, contain or lie in an input, found {output!r}, and {name} is {address!r}; choose "
             "another output"
         )
 
 
 def _recognised(place: str, names: set[str]) -> Found:
-    """What is in a folder with these names."""
+    """Recognise the content of a folder with these names."""
     manifest = object_at(f"{place}/{MANIFEST}") if MANIFEST in names else {}
     if set(manifest) == MANIFEST_KEYS and isinstance(manifest["arrays"], dict):
         return Found("a sealed forest", FOREST_KIND, frozenset({MANIFEST, UNFINISHED, *manifest["arrays"]}))
@@ -218,7 +218,7 @@ def _recognised(place: str, names: set[str]) -> Found:
 
 
 def distforest_attribute(metadata: Mapping[str, object]) -> object:
-    """The attribute ``distforest`` in the metadata of a group; None where there is none.
+    """Return the attribute ``distforest`` in the metadata of a group; None if there is none.
 
     Examples
     --------
@@ -230,7 +230,7 @@ def distforest_attribute(metadata: Mapping[str, object]) -> object:
 
 
 def object_at(address: str) -> dict[str, object]:
-    """The JSON object in the file at an address; an empty one if there is none."""
+    """Return the JSON object in the file at an address; an empty one if there is none."""
     try:
         return object_in(read_file(address, MAX_METADATA))
     except (ValueError, FileNotFoundError, NotADirectoryError):
@@ -238,7 +238,7 @@ def object_at(address: str) -> dict[str, object]:
 
 
 def object_in(content: bytes) -> dict[str, object]:
-    """The JSON object in the content of a file; an empty one if there is none, or only a part of one.
+    """Return the JSON object in the content of a file; an empty one if there is none, or only a part of one.
 
     Examples
     --------

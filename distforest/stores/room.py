@@ -1,4 +1,4 @@
-"""Room on disks: reserved before a file is mapped, and missing room named in an error.
+"""Disk space, which is reserved before a file is mapped, and whose lack is reported in an error.
 
 A process that writes to a mapped file for which a full disk has no room is killed by a signal, without a message.
 """
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from typing import IO
 
 FULL = {errno.ENOSPC, errno.EDQUOT}
-"""Numbers of the errors of a full disk, or a full quota."""
+"""Error numbers of a full disk, or a full quota."""
 
 CANNOT_RESERVE = {errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS}
-"""Numbers of the errors of file systems that cannot reserve room."""
+"""Error numbers of file systems that cannot reserve space."""
 
 PARTIAL = ("staged-", ".partial")
-"""How the names of incomplete files in a scratch folder begin and end; users may have others there."""
+"""Prefix and suffix of the names of incomplete files in a scratch folder, where users may have others."""
 
 ZEROS = 1 << 20
-"""Bytes of zeros written at once on a file system that cannot reserve room."""
+"""Number of zeros written at once on a file system that cannot reserve space."""
 
 
 def reserve(file: IO[bytes], n_bytes: int) -> None:
-    """Reserve room for a file of ``n_bytes``, which may then be mapped and filled; its present content stays.
+    """Reserve space for a file of ``n_bytes``, which may then be mapped and filled; its present content stays.
 
     Raises
     ------
@@ -55,13 +55,13 @@ def reserve(file: IO[bytes], n_bytes: int) -> None:
 
 
 def free_bytes(folder: Path) -> int:
-    """Bytes that are free on the disk of a folder, the last parts of whose path need not exist."""
+    """Return the free bytes on the disk of a folder; the last parts of its path need not exist."""
     path = folder.absolute()
     return shutil.disk_usage(next(place for place in (path, *path.parents) if place.exists())).free
 
 
 def full_disk(error: BaseException) -> str | None:
-    """What an error and its notes say of a full disk, and what to do; None for any other error.
+    """Return the message of a full-disk error and its notes, with what to do; None for any other error.
 
     Examples
     --------
@@ -77,23 +77,23 @@ def full_disk(error: BaseException) -> str | None:
 
 @contextmanager
 def explaining_full_disk(where: str | Path, n_bytes: int, cure: str | None = None) -> Iterator[None]:
-    """Say how much room is missing and where, if a block that writes about ``n_bytes`` finds a disk full.
+    """Report how much space is missing, and where, if a block that writes about ``n_bytes`` finds a disk full.
 
     Parameters
     ----------
     where
         Path of the folder, the last parts of which need not exist, or URL.
     n_bytes
-        How many bytes the block writes.
+        Number of bytes that the block writes.
     cure
-        What to do, if trying again does not help.
+        Advice, if trying again does not help.
 
     Raises
     ------
     JobError
         The disk is full, and there is a ``cure``.
     OSError
-        Any other OSError of the block; of a full disk it names the bytes needed and free.
+        Any other OSError of the block; for a full disk, the message has the needed and the free bytes.
     """
     try:
         yield
@@ -110,12 +110,12 @@ def explaining_full_disk(where: str | Path, n_bytes: int, cure: str | None = Non
 
 @contextmanager
 def partial_file(folder: Path, header: bytes, n_bytes: int, cure: str) -> Iterator[Path]:
-    """Make a locked file with a header, and with room reserved for ``n_bytes`` after it; it is removed if not renamed.
+    """Make a locked file with a header and reserved space for ``n_bytes`` after it; remove it if it is not renamed.
 
     Raises
     ------
     JobError
-        The disk is full; with the ``cure``.
+        The disk is full; the message has the ``cure``.
     OSError
         The folder cannot be written to.
     """

@@ -1,1 +1,1 @@
-"""Forests on disk: the artifact, and how its arrays are packed."""
+"""Forests on disk: the artifact, and the packing of its arrays."""

@@ -9,7 +9,7 @@
 
 The same files may be the members of one file, ``lazega.forest.zarr.zip`` (`distforest.forest.sealed.files`).
 
-Readers start from the manifest. It holds the sha256 of every chunk, because Zarr silently reads a missing chunk as
+Readers start from the manifest. It contains the sha256 of every chunk, because Zarr silently reads a missing chunk as
 zeros. Nothing in the group is ever unpickled, and no array reaches a kernel before `Forest.check`.
 """
 
@@ -91,24 +91,24 @@ if TYPE_CHECKING:
     from zarr.core.metadata import ArrayMetadata
 
 MAX_MANIFEST_BYTES = 16 << 20
-"""The largest manifest that is read; the digests of a forest of 4 GiB take 70 KB."""
+"""Largest manifest that is read; the digests of a forest of 4 GiB take 70 KB."""
 MAX_ZARR_JSON_BYTES = 64 << 10
-"""The largest metadata of an array that are read."""
+"""Largest metadata of an array that are read."""
 MORE_BYTES = 1 << 10
-"""A stored chunk may be larger than its values by so many bytes and a 128th: not every chunk can be compressed."""
+"""Bytes by which a stored chunk may exceed its values, beside a 128th, as not every chunk can be compressed."""
 OWN_METADATA = canonical({"zarr_format": 3, "node_type": "group", "attributes": {}})
-"""What ``zarr.json`` of a forest says: that it is a group, so that Zarr opens it without distforest."""
+"""Content of a forest's ``zarr.json``, which declares a group, so that Zarr opens it without distforest."""
 MAX_ARRAY_BYTES = 1 << 36
-"""The largest array that a manifest may announce; a larger one is refused before anything is allocated."""
+"""Largest array in a manifest; a larger one is refused before anything is allocated."""
 
 SAVED = {"fingerprint": "a forest that is saved"}
-"""The mark of a forest that `save` has begun in place; jobs have fingerprints of their own."""
+"""Mark of a forest that `save` has begun in place; jobs have other fingerprints."""
 
 Prepared: TypeAlias = "zarr.Array[ArrayMetadata]"
-"""An array of a forest that is open for writing."""
+"""An array of a forest, open for writing."""
 
 LEAF_WORDS = {KeepsVotes.kind: ("voting", VOTINGS), KeepsRanks.kind: ("aggregation", AGGREGATIONS)}
-"""For each kind of leaf table over pairs: the name of its attribute, and the values that are allowed."""
+"""Name and allowed values of the attribute of each kind of leaf table over pairs."""
 _DTYPES = {
     **dict.fromkeys(("tree_size", "n_rows", "unobserved", "object_starts", INDPTR), "int64"),
     **dict.fromkeys(("left", "right", "width", "columns", "leaves", "class_counts", "codes", "sample_weight"), "int32"),
@@ -158,7 +158,7 @@ def save(forest: Forest, address: str) -> str:
     ConflictError
         Another process, or a job, is writing there.
     InputError
-        The address lies in a sealed forest, or nothing can be written there.
+        The address is inside a sealed forest, or nothing can be written there.
     """
     with owned_address(address):
         return _save_in_one_file(forest, address) if is_one_file(address) else _save_in_folder(forest, address)
@@ -166,9 +166,9 @@ def save(forest: Forest, address: str) -> str:
 
 @contextmanager
 def owned_address(address: str) -> Iterator[None]:
-    """Own an address at which nothing is, for a block that writes there; raises as `save`.
+    """Own an address at which nothing exists, for a block that writes there; raises as `save`.
 
-    What a `save` that was killed has left there is no obstacle.
+    Remains of a `save` that was killed are no obstacle.
     """
     if not is_begun(address, FOREST_KIND, SAVED):
         check_free(address)
@@ -183,7 +183,7 @@ def owned_address(address: str) -> Iterator[None]:
 
 
 def _save_in_folder(forest: Forest, address: str) -> str:
-    """Write a forest from memory into a folder, which appears as a whole or not at all; returns the digest."""
+    """Write a forest from memory into a folder, which appears as a whole or not at all; return the digest."""
     building, entries = Building.from_output(address, FOREST_KIND, SAVED), {}
     building.begin()
     try:
@@ -192,7 +192,7 @@ def _save_in_folder(forest: Forest, address: str) -> str:
             entries[name] = array_entry(array.shape, array.dtype, digests)
         digest = seal(building.address, forest.meaning, entries, forest.provenance)
         if not building.is_in_place:
-            check_free(address)  # publishing would replace what somebody has put there meanwhile
+            check_free(address)  # publishing would replace what was put there meanwhile
         building.publish()
     except BaseException:
         building.withdraw()
@@ -201,7 +201,7 @@ def _save_in_folder(forest: Forest, address: str) -> str:
 
 
 def check_free(address: str) -> None:
-    """Refuse an address at which there is a file, a folder or a link; raises ArtifactError."""
+    """Refuse an address at which there is a file, a folder or a link; raise ArtifactError."""
     fs, path = store_of(address)
     with reaching(address):
         is_taken = fs.exists(path)
@@ -216,12 +216,12 @@ def check_free(address: str) -> None:
 
 
 def _save_in_one_file(forest: Forest, address: str) -> str:
-    """Write a forest from memory into one file, which appears as a whole or not at all; returns the digest."""
+    """Write a forest from memory into one file, which appears as a whole or not at all; return the digest."""
     with working_folder(address) as folder:
         if not folder.is_local:
             return _write_archive(forest, address)
         digest = _write_archive(forest, f"{folder.address}/forest{ONE_FILE}")
-        check_free(address)  # somebody may have put a file there meanwhile
+        check_free(address)  # a file may have been put there meanwhile
         Path(folder.address, f"forest{ONE_FILE}").replace(real_address(address))
     return digest
 
@@ -247,7 +247,7 @@ def prepare(address: str, name: str, shape: tuple[int, ...], dtype: np.dtype[np.
 
 
 def write_rows(array: Prepared, first: int, values: np.ndarray) -> list[str]:
-    """Write whole chunks from row ``first`` on; returns the digest of each. Writing them again changes nothing."""
+    """Write whole chunks from row ``first`` on; return the digest of each. Writing them again changes nothing."""
     step, digests = array.chunks[0], []
     for begin in range(0, len(values), step):  # one by one: Zarr holds two copies of the values that it encodes
         chunk = values[begin : begin + step]
@@ -258,7 +258,7 @@ def write_rows(array: Prepared, first: int, values: np.ndarray) -> list[str]:
 
 
 def seal(address: str, meaning: Meaning, entries: Mapping[str, object], provenance: Mapping[str, object]) -> str:
-    """Write the group's own metadata, and the manifest, which makes it a forest; returns the digest."""
+    """Write the group's own metadata, and the manifest, which makes it a forest; return the digest."""
     digest, manifest = _manifest(meaning, entries, provenance)
     put_file(f"{address}/{GROUP}", OWN_METADATA)
     put_file(f"{address}/{MANIFEST}", manifest)
@@ -277,14 +277,14 @@ def seal_decision(address: str, forest: Forest) -> None:
 
 
 def _manifest(meaning: Meaning, entries: Mapping[str, object], provenance: Mapping[str, object]) -> tuple[str, bytes]:
-    """The digest of a forest, and the content of its manifest."""
+    """Return the digest of a forest, and the content of its manifest."""
     digest = digest_of(meaning, entries)
     manifest = {"format": FOREST_FORMAT, "digest": digest, "meaning": meaning.to_dict(), "arrays": entries}
     return digest, canonical({**manifest, "provenance": provenance})
 
 
 def read_manifest(address: str) -> Manifest:
-    """Read the manifest of a sealed forest; its form is checked, the arrays are not.
+    """Read the manifest of a sealed forest; its form is checked, but not the arrays.
 
     Raises
     ------
@@ -312,7 +312,7 @@ def _read_manifest(address: str, files: SealedFiles) -> Manifest:
 
 
 def decoded_bytes(manifest: Manifest) -> int:
-    """The bytes that the arrays of a forest take in memory, from a manifest that `read_manifest` has checked."""
+    """Return the bytes that the arrays of a forest take in memory, from a manifest that `read_manifest` has checked."""
     return sum(math.prod(entry["shape"]) * np.dtype(entry["dtype"]).itemsize for entry in manifest["arrays"].values())
 
 
@@ -326,7 +326,7 @@ def _finite_number(text: str) -> float:
 
 
 def _need(holds: object, message: str) -> None:
-    """Refuse a manifest of which something does not hold."""
+    """Refuse a manifest if a condition does not hold."""
     if not holds:
         raise ArtifactError(f"{MANIFEST}: {message}")
 
@@ -360,7 +360,7 @@ def _checked_manifest(manifest: object) -> Manifest:
 
 
 def _check_entry(name: str, entry: object) -> None:
-    """Refuse an entry that announces what cannot be true, before anything is allocated."""
+    """Refuse an impossible entry before anything is allocated."""
     if name not in _DTYPES:
         raise ArtifactError(f"{MANIFEST}: a forest has no array {name!r}")
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "chunk_rows", "sha256"}:
@@ -380,12 +380,12 @@ def _check_entry(name: str, entry: object) -> None:
 
 
 def meaning_of(manifest: Manifest) -> Meaning:
-    """What the numbers of a forest mean, from a manifest that `read_manifest` has checked."""
+    """Return the meaning of a forest, from a manifest that `read_manifest` has checked."""
     return Meaning.from_dict(manifest["meaning"])
 
 
 def _checked_meaning(entry: MeaningEntry) -> Meaning:
-    """Read the meaning of a manifest; raises ArtifactError for one that cannot be scored."""
+    """Read the meaning of a manifest; raise ArtifactError if it cannot be scored."""
     values: Mapping[str, object] = entry
     kinds = {"method": str, "params": dict, "seed": int, "rows": dict, "leaf": dict}
     is_whole = set(values) == {*kinds, "classes"} and all(isinstance(values[key], kind) for key, kind in kinds.items())
@@ -419,23 +419,23 @@ def _checked_meaning(entry: MeaningEntry) -> Meaning:
 
 
 def _is_count(value: object) -> bool:
-    """Whether a value is a positive integer that fits 32 bits."""
+    """Return whether a value is a positive integer that fits 32 bits."""
     return type(value) is int and 0 < value < 2**31
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a number that has a finite float."""
+    """Return whether a value is a number that has a finite float."""
     return type(value) in (int, float) and abs(cast("float", value)) <= sys.float_info.max
 
 
 def _check_known(name: str, known: Mapping[str, object], found: Mapping[str, object]) -> None:
     """Refuse keys that this kind does not have."""
     keys = ", ".join(known)
-    _need(known == found, f"meaning.{name} of kind {known['kind']} has {keys} alone, found {found!r}")
+    _need(known == found, f"meaning.{name} of kind {known['kind']} has only {keys}, found {found!r}")
 
 
 def _check_numbers(rows: Mapping[str, object], leaf: Mapping[str, object]) -> None:
-    """Refuse values that are no numbers, and numbers from which no answer can be computed."""
+    """Refuse values that are not numbers, and numbers from which no answer can be computed."""
     numbers = {"gamma": rows.get("gamma", 1.0), "factor": leaf.get("factor", 1.0), "scale": leaf.get("scale", 1.0)}
     for key, value in numbers.items():
         _need(_is_number(value) and value > 0, f"{key} must be a positive number, found {value!r}")
@@ -445,7 +445,7 @@ def _check_numbers(rows: Mapping[str, object], leaf: Mapping[str, object]) -> No
 
 
 def _check_leaf(kind: str, leaf: Mapping[str, object]) -> None:
-    """Refuse attributes that this kind of leaf table does not have, or of other values; and a kind without its own."""
+    """Refuse attributes that this kind of leaf table does not have, invalid values, and missing attributes."""
     if "class_weights" in leaf:
         weights = leaf["class_weights"]
         _need(kind == KeepsCounts.kind, f"leaf.class_weights go with class_counts, found {kind!r}")
@@ -486,7 +486,7 @@ def _check_pairs(rows: Mapping[str, object]) -> None:
 
 
 def _check_rows(rows: Mapping[str, object]) -> None:
-    """Refuse rows of no known kind, or with parts of it missing or of a wrong type."""
+    """Refuse rows of an unknown kind, or with missing parts or parts of a wrong type."""
     kind = rows["kind"]
     for key in ("n_columns", "n_features"):
         if key in rows:
@@ -531,7 +531,7 @@ def open_forest(address: str) -> Forest:
     Parameters
     ----------
     address
-        Path or URL of the group, or of the one file that holds it.
+        Path or URL of the group, or of its single file.
 
     Raises
     ------
@@ -557,12 +557,12 @@ def open_forest(address: str) -> Forest:
         raise ArtifactError(f"class_counts: expected {counted(len(meaning.classes), 'class', 'classes')}")
     forest.check()
     opened = forest.with_lean_table()
-    opened.__dict__["digest"] = manifest["digest"]  # of these arrays, as each chunk and the manifest have shown
+    opened.__dict__["digest"] = manifest["digest"]  # each chunk and the manifest have confirmed it
     return opened
 
 
 def read_array(address: str, manifest: Manifest, name: str) -> np.ndarray:
-    """Read one array of a forest and check its digests; raises ArtifactError if it is damaged."""
+    """Read one array of a forest and check its digests; raise ArtifactError if it is damaged."""
     with sealed_files(address) as files:
         return _read_array(address, files, name, manifest["arrays"][name])
 
@@ -587,7 +587,7 @@ def _read_array(address: str, files: SealedFiles, name: str, entry: ArrayEntry) 
 
 
 def _check_sizes(address: str, files: SealedFiles, name: str, entry: ArrayEntry, packing: Packing) -> None:
-    """Refuse a chunk that announces another decoded size than a chunk of this array has, before it is decoded."""
+    """Refuse a chunk whose stated decoded size is not that of this array's chunks, before it is decoded."""
     row = math.prod(max(1, size) for size in entry["shape"][1:])
     expected = entry["chunk_rows"] * row * np.dtype(entry["dtype"]).itemsize
     for number in range(len(entry["sha256"])):
@@ -604,7 +604,7 @@ def _check_sizes(address: str, files: SealedFiles, name: str, entry: ArrayEntry,
 
 
 def _checked_packing(address: str, files: SealedFiles, name: str, entry: ArrayEntry) -> Packing:
-    """How an array is packed; Zarr metadata that distforest does not write are refused before Zarr reads them."""
+    """Return the packing of an array; refuse Zarr metadata that distforest does not write before Zarr reads them."""
     try:
         metadata = canonical(without_empty(json.loads(files.read(f"{name}/zarr.json", MAX_ZARR_JSON_BYTES))))
     except (OSError, ValueError, RecursionError) as error:

@@ -8,11 +8,11 @@
         left/c/0 ...
         manifest.json
 
-The single file is a zip archive whose members are stored as they are, which Zarr's ``ZipStore`` reads, too. Of an
-archive of unknown origin nothing is unpacked: its directory is bounded before it is read, members that are packed,
-encrypted, named twice or larger than the file are refused, and a member is read by the name that the manifest gives.
+The single file is a zip archive with uncompressed members, which Zarr's ``ZipStore`` reads, too. Nothing is unpacked
+from an archive of unknown origin: its directory is bounded before it is read; members that are compressed, encrypted,
+named twice or larger than the file are refused; and a member is read by the name that the manifest gives.
 
-An array must have the exact Zarr metadata of one of the `PACKINGS`. Any other are refused, because Zarr would follow
+An array must have the exact Zarr metadata of one of the `PACKINGS`. Any others are refused, because Zarr would follow
 them, for example to other files or codecs.
 """
 
@@ -44,16 +44,16 @@ if TYPE_CHECKING:
     from distforest.forest.forest import ArrayEntry
 
 ONE_FILE = ".zip"
-"""The suffix of a forest in one file."""
+"""Suffix of a forest in one file."""
 
 MAX_DIRECTORY_BYTES = 32 << 20
-"""The largest directory of an archive that is read; the chunks of a forest of 4 GiB take 100 KB there."""
+"""Largest directory of an archive that is read; the chunks of a forest of 4 GiB take 100 KB there."""
 
 MAX_FILE_BYTES = 1 << 40
-"""The largest file that is opened as a forest."""
+"""Largest file that is opened as a forest."""
 
 END, END_64 = struct.Struct("<4s4H2LH"), struct.Struct("<4sQ2H2L4Q")
-"""The last record of an archive; the longer one before it, of an archive with sizes above 32 bits."""
+"""Last record of an archive, and the longer one before it in an archive with sizes above 32 bits."""
 
 LOCATOR_BYTES = 20
 """Size of the record between the two."""
@@ -62,7 +62,7 @@ CHECKSUM = 4
 """Number of bytes of the checksum (crc32c) after the frame of each chunk."""
 
 NO_TIME = (1980, 1, 1, 0, 0, 0)
-"""The time of every member, so that the same forest makes the same file."""
+"""Time of every member, so that the same forest makes the same file."""
 
 
 @dataclass(frozen=True)
@@ -75,39 +75,39 @@ class FolderFiles:
     address: str
 
     def read(self, name: str, most: int) -> bytes:
-        """The content of a file of at most ``most`` bytes."""
+        """Return the content of a file of at most ``most`` bytes."""
         return read_file(f"{self.address}/{name}", most)
 
     def head(self, name: str, n_bytes: int, most: int) -> tuple[bytes, int]:
-        """The first ``n_bytes`` of a file of at most ``most`` bytes, and its size."""
+        """Return the first ``n_bytes`` of a file of at most ``most`` bytes, and its size."""
         fs, path = store_of(f"{self.address}/{name}")
         with reaching(self.address):
             size = file_size(fs, path, most)
             return bytes(fs.cat_file(path, start=0, end=min(n_bytes, size))), size
 
     def array(self, name: str) -> StoreLike:
-        """The array ``name`` in the form that Zarr takes."""
+        """Return the array ``name`` in the form that Zarr takes."""
         return store_to_read(f"{self.address}/{name}")
 
 
 @dataclass(frozen=True)
 class ArchiveFiles:
-    """The members of an archive that is open for reading, and was checked by `checked_archive`."""
+    """The members of an open archive that `checked_archive` has checked."""
 
     archive: zipfile.ZipFile
 
     def read(self, name: str, most: int) -> bytes:
-        """The content of a member of at most ``most`` bytes."""
+        """Return the content of a member of at most ``most`` bytes."""
         size = self._size(name, most)
         return self._first(name, size)
 
     def head(self, name: str, n_bytes: int, most: int) -> tuple[bytes, int]:
-        """The first ``n_bytes`` of a member of at most ``most`` bytes, and its size."""
+        """Return the first ``n_bytes`` of a member of at most ``most`` bytes, and its size."""
         size = self._size(name, most)
         return self._first(name, min(n_bytes, size)), size
 
     def array(self, name: str) -> StoreLike:
-        """The array ``name``: its members, as they are stored, in memory."""
+        """Return the array ``name``: its stored members, in memory."""
         members = [info for info in self.archive.infolist() if info.filename.startswith(f"{name}/")]
         files = {info.filename.removeprefix(f"{name}/"): self._first(info.filename, info.file_size) for info in members}
         as_buffer = default_buffer_prototype().buffer.from_bytes
@@ -123,7 +123,7 @@ class ArchiveFiles:
         return size
 
     def _first(self, name: str, n_bytes: int) -> bytes:
-        """The first bytes of a member; if they are all of it, its checksum is compared."""
+        """Return the first bytes of a member; if they are the whole member, its checksum is compared."""
         try:
             with self.archive.open(name) as member:
                 return member.read(n_bytes)
@@ -135,7 +135,7 @@ SealedFiles = FolderFiles | ArchiveFiles
 
 
 def is_one_file(address: str) -> bool:
-    """Whether an address is that of a forest in one file, by its suffix.
+    """Return whether an address is that of a forest in one file, by its suffix.
 
     Examples
     --------
@@ -147,12 +147,12 @@ def is_one_file(address: str) -> bool:
 
 @contextmanager
 def sealed_files(address: str) -> Iterator[SealedFiles]:
-    """The files of the forest at an address, for a block.
+    """Yield the files of the forest at an address.
 
     Raises
     ------
     ArtifactError
-        There is a file that is no archive of a forest, or one that is cut off.
+        The file is not an archive of a forest, or is cut off.
     OSError
         A remote store does not answer.
     """
@@ -170,7 +170,7 @@ def sealed_files(address: str) -> Iterator[SealedFiles]:
 
 
 def in_words(error: Exception, wanted: str) -> str:
-    """What went wrong with a file that was to be read, without the numbers of the system.
+    """Return a text of an error in reading a file, without the error number.
 
     Examples
     --------
@@ -188,7 +188,7 @@ def in_words(error: Exception, wanted: str) -> str:
 
 
 def _is_folder(address: str) -> bool:
-    """Whether there is a folder at an address; one may be called as files are."""
+    """Return whether there is a folder at an address, which may have the name of a file."""
     with suppress(InputError), reaching(address):
         fs, path = store_of(address)
         return bool(fs.isdir(path))
@@ -196,7 +196,7 @@ def _is_folder(address: str) -> bool:
 
 
 def checked_archive(address: str, file: IO[bytes], size: int) -> zipfile.ZipFile:
-    """Open the archive in a file of ``size`` bytes; raises ArtifactError if it is not one as `whole_archive` makes."""
+    """Open the archive in a file of ``size`` bytes; raise ArtifactError if it is not one that `whole_archive` makes."""
     try:
         _check_end(file, size)
         archive = zipfile.ZipFile(file)
@@ -222,7 +222,7 @@ def _check_end(file: IO[bytes], size: int) -> None:
 
 
 def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
-    """Refuse members that are not stored as they are, that are named twice, or that have more bytes than the file."""
+    """Refuse members that are compressed or encrypted, that are named twice, or that have more bytes than the file."""
     for info in members:
         if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size or info.flag_bits & 1:
             raise ValueError(f"{info.filename[:80]!r} is packed or encrypted, and members are stored as they are")
@@ -252,25 +252,25 @@ class NewArchive:
 
 @contextmanager
 def whole_archive(address: str, n_bytes: int) -> Iterator[NewArchive]:
-    """A new archive of about ``n_bytes`` for a block, which is at the address as a whole after it, or not at all."""
+    """Yield a new archive of about ``n_bytes``, which appears at the address as a whole, or not at all."""
     with whole_file(address, n_bytes) as path, zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         yield NewArchive(archive)
 
 
 @dataclass(frozen=True)
 class Packing:
-    """A codec, and how the decoded size of a chunk is read from its first bytes.
+    """A codec, and its way of reading the decoded size of a chunk from the first bytes.
 
     Attributes
     ----------
     codec
         Name of the codec.
     configuration
-        The codec's configuration, for values of so many bytes.
+        Function that returns the codec's configuration for values of a width in bytes.
     head
         Number of first bytes of a chunk that are needed for its decoded size.
     announced
-        The decoded size, from these bytes and the length of the frame; None if the frame is not valid.
+        Function that reads the decoded size from these bytes and the length of the frame; None for an invalid frame.
     """
 
     codec: str
@@ -279,11 +279,11 @@ class Packing:
     announced: Callable[[bytes, int], int | None]
 
     def size(self, head: bytes, n_stored: int) -> int | None:
-        """The decoded size of a chunk of ``n_stored`` bytes that begins with ``head``; None if it is not valid."""
+        """Return the decoded size of a chunk of ``n_stored`` bytes that begins with ``head``; None if it is invalid."""
         return self.announced(head, n_stored - CHECKSUM)
 
     def metadata(self, entry: ArrayEntry) -> dict[str, object]:
-        """The Zarr metadata of an array, from its entry in the manifest."""
+        """Return the Zarr metadata of an array, from its entry in the manifest."""
         width, row = np.dtype(entry["dtype"]).itemsize, [max(1, size) for size in entry["shape"][1:]]
         chunk = {"chunk_shape": [entry["chunk_rows"], *row]}
         order = {"configuration": {"endian": "little"}} if width > 1 else {}
@@ -323,7 +323,7 @@ PACKINGS = (
 
 
 def without_empty(node: object) -> object:
-    """JSON without keys whose value is empty or null, which some versions of Zarr write and others leave out.
+    """Return JSON without keys whose value is empty or null, which some versions of Zarr write and others omit.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Where a node is cut: what a cut is scored by, and how the best is found."""
+"""Cuts of nodes: the criteria that score them, and the searches for the best one."""

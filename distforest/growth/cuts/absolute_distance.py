@@ -10,10 +10,10 @@ Fenwick tree over the ranks of the node's targets keeps W_< and S_< while rows a
 O(m log m) for m rows, whatever the number of pairs (Fenwick, A new data structure for cumulative frequency tables,
 1994).
 
-Each node reads its targets in fixed point, less the smallest, at a scale of its own. So every sum is exact, and a
-target that is far from all others costs digits only in the nodes that hold it. The scan is that of
-`distforest.growth.cuts.mean_distance`: where whole numbers are read without rounding, every cut is that of the matrix
-of all z_ij bit for bit.
+Each node reads its targets in fixed point, less the smallest, at its own scale. So every sum is exact, and a target
+that is far from all others costs digits only in the nodes that contain it. The scan is that of
+`distforest.growth.cuts.mean_distance`: if whole numbers are read without rounding, every cut is that of the matrix of
+all z_ij bit for bit.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier, Nodes
 
 MOST_TARGET_BITS = 52
-"""Most bits of the integers as which targets are read."""
+"""Largest number of bits of the integers of targets."""
 
 ONLY = np.int64(0)
-"""The place of the candidate in the room for its sums, which holds one."""
+"""Position of the single candidate in the working arrays of its sums."""
 
 BATCH_ROWS = 1 << 16
-"""Rows of nodes whose distances to reference rows are held at once; a node of more rows is a batch of its own."""
+"""Rows of nodes whose distances to reference rows are held at once; a larger node is a separate batch."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,12 @@ class AbsoluteDistance(Steady):
 
     @classmethod
     def from_targets(cls, vectors: Floats, weights: Int32s | None = None) -> Self:
-        """The criterion for targets, shape (n_rows, 1); rows of weight 0 are absent.
+        """Return the criterion for targets, shape (n_rows, 1); rows of weight 0 are absent.
 
         Raises
         ------
         InputError
-            They differ by less than 1e-150 or by more than 1e150, where sums of distances are no float64 numbers.
+            Targets differ by less than 1e-150 or by more than 1e150, so that sums of distances are not float64.
         """
         present = vectors if weights is None else vectors[weights > 0]
         span = float(present.max() / 2.0 - present.min() / 2.0) if present.size else 0.0
@@ -75,13 +75,13 @@ class AbsoluteDistance(Steady):
         return cls(np.ascontiguousarray(vectors[:, 0]))
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
-        """Whether a node holds two different targets."""
+        """Return whether a node contains two different targets."""
         differs = np.empty(frontier.n_nodes, np.bool_)
         compare_rows(frontier.starts, frontier.rows, self.targets, differs)
         return differs
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
-        """The best cut of each node."""
+        """Return the best cut of each node."""
         cuts, longest = Cuts.none(frontier.n_nodes), int(frontier.sizes.max(initial=0))
         sums = SumRoom.allocate(1, longest, longest)._replace(places_missing=self.places_missing)
         room = RankRoom(
@@ -92,7 +92,7 @@ class AbsoluteDistance(Steady):
         return cuts
 
     def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
-        """Replace codes by ranks: see `rank_by_distances`, which gets the distances to its reference rows alone."""
+        """Replace codes by ranks: see `rank_by_distances`, which gets only the distances to its reference rows."""
         starts = frontier.starts
         first = 0
         while first < frontier.n_nodes:
@@ -108,7 +108,7 @@ class AbsoluteDistance(Steady):
 
 
 def _distances_to_references(starts: Ints, targets: Floats) -> Where:
-    """The distances of each row of some nodes to their reference rows, as `rank_by_distances` reads them."""
+    """Return the distances of each row of some nodes to their reference rows, as `rank_by_distances` reads them."""
     sizes = np.diff(starts)
     widths = np.repeat(np.minimum(sizes, REFERENCES), sizes)
     row_start = np.cumsum(widths) - widths
@@ -127,7 +127,7 @@ class RankRoom(NamedTuple):
     # by_target, rank: the rows in the order of their targets, and the place of each of them there
     by_target: Ints
     rank: Int32s
-    # the Fenwick tree: sums of w and of w y, of which entry e holds those of the ranks e - (e & -e) to e - 1
+    # the Fenwick tree: sums of w and of w y; entry e has those of the ranks e - (e & -e) to e - 1
     tree: Ints
 
 
@@ -166,9 +166,9 @@ def cut_by_ranks(nodes: Nodes, targets: Floats, values: Floats, min_leaf: int, r
 
 @no_refcount
 def rank_targets(size: int, weights: Int32s, room: RankRoom) -> np.int64:
-    """Fill the ranks of a node's targets, these in fixed point, and s_i; returns the exponent of the scale.
+    """Fill the ranks of a node's targets, the targets in fixed point, and s_i; return the exponent of the scale.
 
-    The scale takes their range to 2^(b-1) ... 2^b, with the most bits b <= 52 for which 2^(b+1) (sum w)^2 < 2^63.
+    The scale maps their range to 2^(b-1) ... 2^b, with the most bits b <= 52 for which 2^(b+1) (sum w)^2 < 2^63.
     """
     sums, m = room.sums, np.int64(0)
     order_values(room.targets[:size], room.by_target, sums.keys, sums.spare)

@@ -1,8 +1,8 @@
-"""Blocks: where the distances of the nodes of a level are stored, and how a row of a block is read.
+"""Blocks: the storage of the distances of a level's nodes, and the reading of a row of a block.
 
 Deep nodes are scattered over the matrix, and gathering from it reads a cache line for every entry. So the blocks of a
-level are packed, and packed again whenever half of their cells are no longer needed. A row of which the node has half
-the cells is not gathered but read as a whole, and cells of other nodes get the weight 0. A row in distant memory is
+level are packed, and packed again whenever half of their cells are no longer needed. A row in which the node has half
+the cells is not gathered but read as a whole, with weight 0 for cells of other nodes. A row in distant memory is
 fetched while the row before it is processed.
 """
 
@@ -17,19 +17,19 @@ from distforest.jit import fetch, no_refcount
 from distforest.sources.source import Float32s, Int32s, Ints
 
 PACKED_CELLS = 1 << 25
-"""Most cells (float32) of the blocks of a level that are packed."""
+"""Largest number of cells (float32) of the packed blocks of a level."""
 
 SPREAD = 2.0
-"""Most cells of a row, for each row of the node, with which the row is read as a whole, with the cells between.
+"""Largest number of cells of a row, per row of the node, with which the row is read as a whole, including other cells.
 
-Beyond it the node's cells are gathered. To gather a cell takes as long as to read and mask two.
+Beyond it the node's cells are gathered. Gathering a cell takes as long as reading and masking two.
 """
 
 CELLS_OF_A_LINE = 16
-"""Cells of a line of memory."""
+"""Number of cells of a line of memory."""
 
 FAR_CELLS = 1 << 20
-"""Cells beyond which an array does not fit the processor's cache, so that cells are fetched before they are read."""
+"""Number of cells above which an array does not fit the processor's cache, so that cells are prefetched."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Blocks:
 
 
 class Where(NamedTuple):
-    """Where the blocks of a level's nodes are: cell (i, j) of a node is cells[row_start[i] + slot[j]].
+    """The location of the blocks of a level's nodes: cell (i, j) of a node is cells[row_start[i] + slot[j]].
 
     ``cells`` are those of the matrix row by row, or of packed blocks; ``row_start`` and ``slot`` have an entry for each
     row of each node. If ``is_far``, cells are fetched before they are read.
@@ -58,14 +58,14 @@ class Where(NamedTuple):
 
     @classmethod
     def from_cells(cls, cells: Float32s, row_start: Ints, slot: Int32s) -> Where:
-        """The blocks in ``cells``, shape (n_cells,)."""
+        """Return the blocks in ``cells``, shape (n_cells,)."""
         read_only = cells.view()
-        read_only.flags.writeable = False  # one type for the matrix and packed blocks: the kernels are compiled once
+        read_only.flags.writeable = False  # one type for the matrix and blocks: kernels are compiled once
         return cls(read_only, row_start, slot, read_only.size > FAR_CELLS)
 
 
 def in_lines(n: int, length: int) -> Int32s:
-    """Room for n rows of at least ``length`` cells, each aligned to a line of memory, shape (n, whole lines).
+    """Allocate n rows of at least ``length`` cells, each aligned to a line of memory, shape (n, whole lines).
 
     Sums over unaligned rows take up to a third longer, because reads then touch two lines.
     """
@@ -79,8 +79,8 @@ def in_lines(n: int, length: int) -> Int32s:
 def block_cells(places: Int32s, weights: Int32s, place: Int32s, share: Int32s) -> tuple[int, bool]:
     """Fill ``place`` and ``share``, the cells of a node's rows in a row of its block and the weights of all cells.
 
-    Returns the number of cells, and whether the row is read as a whole: it is if the node's rows, at ``places``, ascend
-    and are not farther apart than `SPREAD` allows.
+    Return the number of cells, and whether the row is read as a whole, which requires that the node's rows, at
+    ``places``, ascend and are not farther apart than `SPREAD` allows.
     """
     size, in_order = places.shape[0], True
     for i in range(1, size):
@@ -105,7 +105,7 @@ def gather(i: int, first: int, last: int, where: Where, row: Float32s) -> None:
     n_fours = places.shape[0] - places.shape[0] % 4
     for begin in range(0, n_fours, 4):
         if where.is_far:
-            fetch(where.cells, after + places[begin])  # most places share their line with some others
+            fetch(where.cells, after + places[begin])  # most cells share their line with others
         for j in range(begin, begin + 4):
             row[j] = cells[np.uint32(places[j])]  # unsigned: no index counts from the end
     for j in range(n_fours, places.shape[0]):
@@ -114,7 +114,7 @@ def gather(i: int, first: int, last: int, where: Where, row: Float32s) -> None:
 
 @no_refcount
 def begin_of(i: int, first: int, last: int, where: Where) -> np.int64:
-    """The place in ``where.cells`` of the first cell of row i of a node, or of its last row if there is no row i."""
+    """Return the position in ``where.cells`` of the first cell of row i of a node, or of its last row."""
     return where.row_start[min(first + i, last - 1)] + where.slot[first]
 
 

@@ -5,10 +5,10 @@
     rows of a node     category, class, weight      groups            ranks
     [ b 0 1 ] [ a 1 2 ] [ b 0 3 ] [ a 1 1 ]   ->    b: 4, a: 3   ->   b 0, a 1
 
-The search reads categories where they lie. It numbers those of a node as their first rows come, adds up what they hold,
+The search reads categories in place. It numbers those of a node in the order of their first rows, adds up their sums,
 orders them by `distforest.growth.cuts.category_orders`, and scans them in this order. So no row is copied or sorted,
 and nothing of the size of rows times candidates is held. Sums are exact, so the cuts are those of all rows by the ranks
-of their categories. `CategorySums` does the same for one column whose rows come block after block.
+of their categories. `CategorySums` does the same for one column whose rows arrive block after block.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     from distforest.growth.cuts.search import Limits
 
 _AHEAD = 32
-"""Rows ahead of the one that is read whose values are prefetched."""
+"""Distance in rows by which values are prefetched."""
 
 _SIDE_BY_SIDE = 128
-"""Rows that are read candidate by candidate, while their lines are in the processor's cache."""
+"""Number of rows that are read candidate by candidate, while their lines are in the processor's cache."""
 
 ABSENT = -1
-"""The place of the first row of a category that no row has."""
+"""Position of the first row of a category that no row has."""
 
 _ROOM = 1 << 18
 """Bytes of sums over categories that are held at once, unless one candidate takes more."""
@@ -65,9 +65,9 @@ class CategoriesRead(NamedTuple):
     values
         Categories, NaN for missing ones, shape (n_rows, n).
     columns
-        The places of the columns among these.
+        The positions of the columns among these.
     n_codes
-        More than any code of a category.
+        A number above any code of a category.
     """
 
     values: Float32s
@@ -78,7 +78,7 @@ class CategoriesRead(NamedTuple):
 def best_categories(
     categories: CategoriesRead, criterion: Tallied, frontier: Frontier, limits: Limits
 ) -> tuple[Cuts, Floats]:
-    """The best cut of each node over columns of categories, and the rank of each row's category on the chosen one.
+    """Return the best cut of each node over columns of categories, and the rank of each row's category on it.
 
     Rows of nodes without a cut have the rank 0.
     """
@@ -95,11 +95,11 @@ class CategorySums:
     Attributes
     ----------
     criterion
-        Judges cuts; its own rows are not read.
+        The criterion that scores cuts; its own rows are not read.
     bins
         The groups, shape (n_categories + 1,).
     first
-        Place of the first row of each category in the node, `ABSENT` if none has it, shape (n_categories + 1,).
+        Position of the first row of each category in the node, `ABSENT` if none has it, shape (n_categories + 1,).
     n_rows
         Number of rows that were added, shape (1,).
     """
@@ -111,32 +111,32 @@ class CategorySums:
 
     @classmethod
     def zeros(cls, criterion: Tallied, n_categories: int) -> Self:
-        """The sums of no rows."""
+        """Return the sums of no rows."""
         bins = bins_for(criterion.impurity, n_categories + 1)
         return cls(criterion, bins, np.full(n_categories + 1, ABSENT, np.int64), np.zeros(1, np.int64))
 
     def add(self, categories: Float32s, truth: Int32s | Ints, rows: Int32s, weights: Int32s) -> None:
-        """Add the rows numbered ``rows``, whose weights are given, after all that are there."""
+        """Add the rows numbered ``rows``, with these weights, after all earlier rows."""
         add_block_of_categories(
             categories, truth, rows, weights, self.criterion.impurity, self.n_rows, self.first, self.bins
         )
 
     def joined(self, after: Self) -> Self:
-        """The sums of these rows and of those of ``after``, which come after them."""
+        """Return the sums of these rows and of those of ``after``, which come after them."""
         later = np.where(after.first == ABSENT, ABSENT, after.first + self.n_rows)
         first = np.where(self.first == ABSENT, later, self.first)
         return type(self)(self.criterion, joined_groups(self.bins, after.bins), first, self.n_rows + after.n_rows)
 
     @property
     def seen(self) -> Ints:
-        """The categories that rows have, as their first rows come; the last number is that of missing values."""
+        """The categories that rows have, in the order of their first rows; the last number is for missing values."""
         there = np.flatnonzero(self.first != ABSENT)
         return np.asarray(there[np.argsort(self.first[there])])
 
     def improve(self, candidate: int, min_leaf: int, cuts: Cuts) -> Floats | None:
-        """Let the best cut of this column be the node's if it gains more than ``cuts``, of one node.
+        """Make the best cut of this column the node's if it gains more than ``cuts``, of one node.
 
-        Returns the rank of each category, NaN if it is missing or no row has it, shape (n_categories + 1,); None if
+        Return the rank of each category, NaN if it is missing or no row has it, shape (n_categories + 1,); None if
         another cut remains.
         """
         ranks, seen = np.full(len(self.first), np.nan), self.seen
@@ -147,17 +147,17 @@ class CategorySums:
 
 
 class Numbered(NamedTuple):
-    """The categories of a node over some candidates, numbered as their first rows come.
+    """The categories of a node over some candidates, numbered in the order of their first rows.
 
     Attributes
     ----------
     slot
-        The number of each code, -1 if it is not there, shape (n_candidates, n_codes + 1). The last one stands for
-        missing values, and has the last number in any case.
+        The number of each code, -1 if it does not occur, shape (n_candidates, n_codes + 1). The last entry stands for
+        missing values, and always has the last number.
     seen
         The code of each number, shape (n_candidates, most).
     n
-        How many categories there are, shape (n_candidates,).
+        The number of categories, shape (n_candidates,).
     """
 
     slot: Int32s
@@ -167,7 +167,7 @@ class Numbered(NamedTuple):
 
 @kernel
 def numbered_for(n_candidates: int, n_codes: int, most: int) -> Numbered:
-    """No categories, and room for ``most``."""
+    """Allocate the numbers of up to ``most`` categories, without any."""
     slot = np.full((n_candidates, n_codes + 1), -1, np.int32)
     slot[:, n_codes] = most
     return Numbered(slot, np.empty((n_candidates, most), np.int32), np.zeros(n_candidates, np.int64))
@@ -175,7 +175,7 @@ def numbered_for(n_candidates: int, n_codes: int, most: int) -> Numbered:
 
 @no_refcount
 def number_next(code: int, candidate: int, numbered: Numbered) -> np.int64:
-    """Number one more category; returns its number."""
+    """Number another category; return its number."""
     c = numbered.n[candidate]
     numbered.slot[candidate, code], numbered.seen[candidate, c] = c, code
     numbered.n[candidate] = c + 1
@@ -184,7 +184,7 @@ def number_next(code: int, candidate: int, numbered: Numbered) -> np.int64:
 
 @no_refcount
 def clear_numbers(n_candidates: int, numbered: Numbered) -> None:
-    """Have no categories of the first candidates."""
+    """Clear the categories of the first candidates."""
     for j in range(n_candidates):
         for c in range(numbered.n[j]):
             numbered.slot[j, numbered.seen[j, c]] = -1
@@ -193,7 +193,7 @@ def clear_numbers(n_candidates: int, numbered: Numbered) -> None:
 
 @no_refcount
 def code_at(r: int, column: int, places: UInt32s, categories: CategoriesRead) -> np.uint32:
-    """The code of the category of row places[r], ``n_codes`` for a missing one; a row further on is prefetched."""
+    """Return the code of the category of row places[r], ``n_codes`` if missing, and prefetch a later row."""
     values = categories.values
     fetch(values, np.int64(places[min(r + _AHEAD, places.shape[0] - 1)]) * values.shape[1] + column)
     value = values[places[r], column]
@@ -226,7 +226,7 @@ def cut_ranks(
     cuts: Cuts,
     ranks: Floats,
 ) -> None:
-    """The best cut over the ranks of categories, which are groups; ranks[r] is that of row r on the chosen candidate.
+    """Find the best cut over ranks of categories, which are groups; ranks[r] is that of row r on the chosen candidate.
 
     Categories are ordered in ``n_dimensions``.
     """
@@ -306,7 +306,7 @@ def add_block_of_categories(
     first: Ints,
     bins: SummedGroups,
 ) -> None:
-    """Add some rows to the groups of their categories; ``n_before``, the number of earlier rows, goes up by theirs."""
+    """Add some rows to the groups of their categories; ``n_before``, the number of earlier rows, increases."""
     groups, missing = groups_for(impurity, _SIDE_BY_SIDE), np.int64(first.shape[0] - 1)
     for begin in range(0, rows.shape[0], _SIDE_BY_SIDE):
         some = rows[begin : begin + _SIDE_BY_SIDE]

@@ -1,4 +1,4 @@
-"""Orders of categories: where a column holds categories, a cut parts them into two sets.
+"""Orders of categories: a cut of a column of categories splits them into two sets.
 
 A node puts the categories of its rows in an order, and the ordinary scans then cut their ranks. Let v_c be the mean of
 the vectors of a category's rows, less the mean of all rows, and m_c their weight. With A the sum of m_c v_c over the
@@ -14,9 +14,9 @@ the unit vectors of the classes, as Gini impurity is the variance of these.
   trees, 1999). Its best cut gives the direction of the next order, -A, as long as the gain rises: a step of two-means.
 - Distances: the same with the distances to some rows of the node, see `rank_by_distances`.
 
-Categories are numbered as their first rows come, so nothing depends on their codes. Categories with equal means have
-equal ranks: no best cut parts them. If the means of all are equal, they are ordered by weight, the heaviest first,
-because a cut that gains 0 is a cut, as cuts below it may gain.
+Categories are numbered in the order of their first rows, so nothing depends on their codes. Categories with equal means
+have equal ranks: no best cut separates them. If the means of all are equal, they are ordered by weight, the heaviest
+first, because a cut that gains 0 is a cut, as cuts below it may gain.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 POWER_STEPS = 30
-"""Most steps towards the first principal direction; any direction near it gives nearly the same order."""
+"""Largest number of steps towards the first principal direction; any direction near it gives nearly the same order."""
 
 ORDERS = 8
-"""Most orders that are tried one after another; the gain usually rises no more after the second."""
+"""Largest number of orders that are tried one after another; the gain rarely rises after the second."""
 
 REFERENCES = 64
-"""Rows of a node, evenly spaced, to which the distances of all its rows are read."""
+"""Number of evenly spaced rows of a node to which the distances of all its rows are read."""
 
 ROUNDING = 1e-12
-"""Share of a gain by which it must rise for a further order to be tried."""
+"""Relative increase of the gain that is required to try another order."""
 
 
 class Tally(NamedTuple):
@@ -63,9 +63,9 @@ class Tally(NamedTuple):
     Attributes
     ----------
     slot
-        The number of each code in the node, -1 if it is not there, shape (n_codes,).
+        The number of each code in the node, -1 if it does not occur, shape (n_codes,).
     seen
-        The codes in the node, as their first rows come, shape (c,).
+        The codes in the node, in the order of their first rows, shape (c,).
     local
         The number of each row's category, -1 if its value is missing, shape (n,).
     mass
@@ -73,9 +73,9 @@ class Tally(NamedTuple):
     vectors
         v_c, shape (c, q).
     direction, left
-        The direction of the order, and A or the like, shape (q,).
+        The direction of the order, and A or a similar vector, shape (q,).
     score, rank
-        The place of each category along the direction, and its number among these places, shape (c,).
+        The score of each category along the direction, and the rank of this score, shape (c,).
     order, keys, spare
         As in `order_values`, shape (c,).
     """
@@ -96,7 +96,7 @@ class Tally(NamedTuple):
 
 @kernel
 def tally_for(n_codes: int, longest: int, n_dimensions: int) -> Tally:
-    """Working arrays for nodes of up to ``longest`` rows and columns of up to ``n_codes`` categories."""
+    """Allocate the arrays for nodes of up to ``longest`` rows and columns of up to ``n_codes`` categories."""
     most = min(n_codes, longest)
     return Tally(
         np.full(n_codes, -1, np.int32),
@@ -116,7 +116,7 @@ def tally_for(n_codes: int, longest: int, n_dimensions: int) -> Tally:
 
 @no_refcount
 def rank_groups(impurity: Impurity, bins: SummedGroups, places: Ints, tally: Tally) -> None:
-    """Rank the groups at some places, which are categories, by the means of their sums: see `rank_by_means`."""
+    """Rank the groups at some positions, which are categories, by the means of their sums: see `rank_by_means`."""
     load_vectors(impurity, bins, places, tally.mass, tally.vectors)
     rank_by_means(places.shape[0], tally)
 
@@ -158,7 +158,7 @@ def rank_by_sums(
 
 @no_refcount
 def number_categories(values: Floats, tally: Tally) -> int:
-    """Number the categories of a node's rows as they come, and clear their sums; returns how many there are."""
+    """Number the categories of a node's rows in the order of occurrence, and clear their sums; return their number."""
     slot, seen, local = tally.slot, tally.seen, tally.local
     n = 0
     for r in range(values.shape[0]):
@@ -187,7 +187,7 @@ def write_ranks(tally: Tally, values: Floats) -> None:
 
 @no_refcount
 def rank_by_means(n: int, tally: Tally) -> None:
-    """Rank n categories, of which ``vectors`` holds the sums; afterwards it holds v_c."""
+    """Rank n categories by their sums in ``vectors``, which becomes v_c."""
     if not n:
         return
     if tally.vectors.shape[1] == 1:
@@ -224,7 +224,7 @@ def centre(n: int, tally: Tally) -> None:
 
 @no_refcount
 def first_direction(n: int, tally: Tally) -> None:
-    """The first eigenvector of sum_c m_c v_c v_c', by power steps from the v_c of the largest m_c |v_c|^2."""
+    """Compute the first eigenvector of sum_c m_c v_c v_c', by power steps from the v_c of the largest m_c |v_c|^2."""
     mass, vectors, direction, after = tally.mass, tally.vectors, tally.direction, tally.left
     largest, start = -1.0, 0
     for c in range(n):
@@ -253,7 +253,7 @@ def first_direction(n: int, tally: Tally) -> None:
 
 @no_refcount
 def inner(one: Floats, other: Floats) -> float:
-    """The sum of one[q] other[q]."""
+    """Return the sum of one[q] other[q]."""
     total = 0.0
     for q in range(one.shape[0]):
         total += one[q] * other[q]
@@ -286,7 +286,7 @@ def rank_along(n: int, tally: Tally) -> None:
 
 @no_refcount
 def rank_scores(n: int, tally: Tally) -> None:
-    """Rank the categories by ``score``; if all are equal, by weight, the heaviest first, then as they come."""
+    """Rank the categories by ``score``; if all are equal, by weight, the heaviest first, then by occurrence."""
     score, rank, order = tally.score[:n], tally.rank, tally.order
     order_values(score, order, tally.keys, tally.spare)
     last = 0.0
@@ -304,7 +304,7 @@ def rank_scores(n: int, tally: Tally) -> None:
 
 @no_refcount
 def best_of_order(n: int, tally: Tally) -> float:
-    """The largest gain ||A||^2 m / (m_L m_R) in the order; ``direction`` becomes the -A of that cut."""
+    """Return the largest gain ||A||^2 m / (m_L m_R) in the order; ``direction`` becomes the -A of that cut."""
     mass, vectors, order, left = tally.mass, tally.vectors, tally.order, tally.left
     whole, m_left, best = 0.0, 0.0, 0.0
     for c in range(n):
@@ -332,9 +332,9 @@ class References(NamedTuple):
     Attributes
     ----------
     place
-        The places of the rows in the node, shape (n_references,).
+        The positions of the rows in the node, shape (n_references,).
     category
-        The number of each one's category, -1 if its value is missing, shape (n_references,).
+        The number of each row's category, -1 if its value is missing, shape (n_references,).
     share
         The weight of each, 0 if its value is missing, shape (n_references,).
     apart
@@ -362,12 +362,12 @@ def rank_by_distances(
     """Replace codes by ranks as `rank_by_sums` does, for distances z_ij.
 
     Let a_cr be the mean distance of category c to the reference row r. If z_ij = |x_i - x_j|^2, a_cr less its mean over
-    r is linear in the mean of the category's x, and so is its place in every order here. The first order is along the
-    first principal direction of these numbers. For two sides L and R, the next is by the difference of the mean of a_cr
-    over r in L and that over r in R: a category is nearer to L or to R. All of this needs no x, so it is defined for
-    any distance. A cut is valued by ``- sum_{c in L} m_c mean_{r in L} a_cr - sum_{c in R} m_c mean_{r in R} a_cr``,
-    which is the gain but for a constant if all rows are references. If some distances are unobserved (NaN), a_cr is a
-    mean over the others; see `fill_unobserved`.
+    r is linear in the mean of the category's x, and so is its score in every order here. The first order is along the
+    first principal direction of these numbers. For two sides L and R, the next order is by the difference of the mean
+    of a_cr over r in L and that over r in R: a category is nearer to L or to R. None of this needs x, so it is defined
+    for any distance. The value of a cut is ``- sum_{c in L} m_c mean_{r in L} a_cr - sum_{c in R} m_c mean_{r in R}
+    a_cr``, which is the gain up to a constant if all rows are references. If some distances are unobserved (NaN), a_cr
+    is a mean over the others; see `fill_unobserved`.
     """
     longest = longest_of(starts)
     most = min(longest, REFERENCES)
@@ -423,7 +423,7 @@ def fill_unobserved(n: int, n_references: int, of_node: References, tally: Tally
 
 @no_refcount
 def rank_by_mean_distances(n: int, of_node: References, tally: Tally) -> None:
-    """Rank n categories, of which ``vectors`` holds the sums of their distances to the reference rows."""
+    """Rank n categories by the sums of their distances to the reference rows in ``vectors``."""
     if not n:
         return
     mass, vectors, share, apart = tally.mass, tally.vectors, of_node.share, of_node.apart
@@ -452,9 +452,9 @@ def rank_by_mean_distances(n: int, of_node: References, tally: Tally) -> None:
 
 @no_refcount
 def best_by_distances(n: int, of_node: References, tally: Tally) -> float:
-    """The largest value of a cut in the order; ``score`` becomes the difference of means that follows from that cut.
+    """Return the largest value of a cut in the order; ``score`` becomes the difference of means of that cut.
 
-    A side without a reference row has no mean, so such a cut is none; -inf if all are.
+    A side without a reference row has no mean, so such a cut does not count; -inf if none does.
     """
     share, apart, category = of_node.share, of_node.apart, of_node.category
     mass, order, left, total, rank = tally.mass, tally.order, tally.left, tally.direction, tally.rank

@@ -1,4 +1,4 @@
-"""The search of nodes whose candidates may be columns of categories: their ranks in the node are cut like numbers."""
+"""The search of nodes with columns of categories among candidates, whose ranks in the node are cut like numbers."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class CategorySearch:
     Attributes
     ----------
     n_categories
-        Number of categories of each column, 0 for a column of numbers, shape (n_columns,). A candidate that reads a
-        column of categories reads no other, and with the weight 1.
+        Number of categories of each column, 0 for a numerical column, shape (n_columns,). A candidate that reads a
+        column of categories reads no other column, and has the weight 1.
     """
 
     n_categories: Int32s
@@ -54,7 +54,7 @@ class CategorySearch:
     def __call__(
         self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
     ) -> tuple[Cuts, Floats]:
-        """The best cut of each node, and the value of each row on the chosen candidate: its rank, or a number."""
+        """Return the best cut of each node, and each row's value on the chosen candidate: its rank, or a number."""
         values = self.values(source, criterion, frontier, projections)
         cuts = criterion.cut(frontier, values, limits.min_samples_leaf)
         picked = np.empty(len(frontier.rows))
@@ -62,7 +62,7 @@ class CategorySearch:
         return cuts, picked
 
     def values(self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections) -> Floats:
-        """The candidates' values, shape (width, n_rows): of categories, their ranks in the node of a row."""
+        """Return the candidates' values, shape (width, n_rows): for categories, their ranks in the node of a row."""
         values = source.project(frontier.rows, frontier.starts, projections)
         which = self.of_categories(projections)
         if which.any():
@@ -71,22 +71,22 @@ class CategorySearch:
         return values
 
     def of_categories(self, projections: Projections) -> NDArray[np.bool_]:
-        """Whether each candidate of each node is a column of categories, shape (width, n_nodes)."""
+        """Return whether each candidate of each node is a column of categories, shape (width, n_nodes)."""
         size = np.diff(projections.offset)
         which = np.zeros(len(size), np.bool_)
         which[size > 0] = self.n_categories[projections.columns[projections.offset[:-1][size > 0]]] > 0
-        # Of one node the transposed array lies in C order in any case: kernels are compiled once for any number.
+        # For a single node the transposed array is in C order anyway; kernels are compiled once for any number.
         return np.ascontiguousarray(which.reshape(projections.n_nodes, projections.width).T)
 
 
 @dataclass(frozen=True)
 class BesideBins(CategorySearch):
-    """The same where numbers are in bins: two fused searches, of which one reads numbers and the other one categories.
+    """`CategorySearch` with binned numbers: two fused searches, one for numbers and one for categories.
 
     Attributes
     ----------
     cut_numbers
-        The best cuts by the histograms of bins, over candidates that read a column of numbers, or none.
+        Search for the best cuts by histograms of bins, over candidates that read a numerical column, or none.
     """
 
     cut_numbers: Callable[[Any, Any, Frontier, Projections, Limits], Cuts]
@@ -94,7 +94,7 @@ class BesideBins(CategorySearch):
     def __call__(
         self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
     ) -> tuple[Cuts, Floats]:
-        """The best cut of each node, and the value of each row on the chosen candidate: its rank, or a code."""
+        """Return the best cut of each node, and the value of each row on the chosen candidate: its rank, or a code."""
         assert isinstance(source, BinnedTable) and isinstance(criterion, Tallied)  # noqa: S101, PT018  (`_with_categories`)
         which = self.n_categories[projections.columns] > 0
         if not which.any():
@@ -113,19 +113,19 @@ class BesideBins(CategorySearch):
         return cuts, values
 
     def _read(self, source: BinnedTable, projections: Projections) -> CategoriesRead:
-        """The categories that candidates read."""
+        """Return the categories that candidates read."""
         values, place, columns = source.features.own.values, source.features.place, columns_read(projections)
         own = columns._replace(column=place[columns.column])
         return CategoriesRead(values, own, int(self.n_categories.max()))
 
 
 def _reading(projections: Projections, which: NDArray[np.bool_]) -> Projections:
-    """The candidates, single columns, of which those that are not True in ``which`` read none, and so have no cut."""
+    """Return the candidates with only those that are True in ``which``; the others read no column, and have no cut."""
     return Projections(projections.width, offsets(which), projections.columns[which], projections.weights[which])
 
 
 def put_better(cuts: Cuts, places: Ints, candidate: Ints, others: Cuts) -> NDArray[np.bool_]:
-    """Replace the cuts of some nodes that are worse than others.
+    """Replace the cuts of some nodes by better ones.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def put_better(cuts: Cuts, places: Ints, candidate: Ints, others: Cuts) -> NDArr
     places
         The nodes that have other cuts, too, shape (n,).
     candidate, others
-        The other cuts, and the number of each one's candidate among all, -1 where there is no cut, shape (n,).
+        The other cuts, and the number of their candidates among all, -1 without a cut, shape (n,).
 
     Returns
     -------
@@ -149,9 +149,9 @@ def put_better(cuts: Cuts, places: Ints, candidate: Ints, others: Cuts) -> NDArr
 
 
 def goes_before(candidate: Ints, gain: Floats, other: Int32s, gain_of_other: Floats) -> NDArray[np.bool_]:
-    """Which cuts are better than others: of a larger gain, or of one that differs by rounding, and drawn before.
+    """Return which cuts are better than others: of a larger gain or, if gains differ by rounding, drawn earlier.
 
-    A candidate is -1 where there is no cut.
+    A candidate is -1 without a cut.
     """
     is_larger = gain > gain_of_other * (1.0 + GAIN_ROUNDING)
     is_equal = ~is_larger & (gain * (1.0 + GAIN_ROUNDING) >= gain_of_other)

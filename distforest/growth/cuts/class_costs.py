@@ -4,10 +4,10 @@ With a cost C_kl for each pair of classes, z_ij = C[y_i, y_j], so any sum over r
 
     sum w_j z_ij = sum over classes l of C[y_i, l] m_l, with m_l = sum of w_j over the rows j of class l in T
 
-So a candidate costs the node's rows times its classes, whatever the number of pairs. The integers are those as which
-`distforest.growth.cuts.mean_distance` reads the matrix of all z_ij, at the same scale, and so every sum and every cut
-is the same bit for bit. With C_kl = 1 for k != l it is the Gini impurity (`distforest.growth.cuts.criteria.Gini`, which
-is faster, and whose gains are those of an exact quotient).
+So a candidate costs the node's rows times its classes, whatever the number of pairs. The integers are those of
+`distforest.growth.cuts.mean_distance` for the matrix of all z_ij, at the same scale, so every sum and every cut is the
+same bit for bit. With C_kl = 1 for k != l it is the Gini impurity (`distforest.growth.cuts.criteria.Gini`, which is
+faster, and whose gains are those of an exact quotient).
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class ClassCosts(OfRows):
 
     @classmethod
     def from_codes(cls, codes: Int32s, costs: Float32s) -> Self:
-        """The criterion for the classes of rows, shape (n_rows,), and the distances of classes."""
+        """Return the criterion for the classes of rows, shape (n_rows,), and the distances of classes."""
         present = np.unique(codes)
         return cls(codes, costs, math.frexp(float(costs[np.ix_(present, present)].max()))[1])
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
-        """Whether a node holds two classes whose distance is not 0."""
+        """Return whether a node contains two classes whose distance is not 0."""
         differs = np.zeros(frontier.n_nodes, np.bool_)
         costs_differ(frontier.nodes, self.truth, self.costs, differs)
         return differs
@@ -94,7 +94,7 @@ class CostRoom(NamedTuple):
     sums
         The sums of each row and candidate.
     places
-        0, 1, 2 ...: every row stands at its own place.
+        0, 1, 2 ...: every row is at its own position.
     codes
         The class of each row of a node.
     mass
@@ -142,7 +142,7 @@ def cut_by_costs(
     """Find the best of all cuts of all candidates, as `cut_distances` does, from the classes of each node's rows.
 
     ``rules`` are the least weight of a side, and the exponent of a bound of all distances. A node that has a cut keeps
-    it unless another one gains more; its scale is a power of two, so its gain is brought to it without rounding.
+    it unless another one gains more; its scale is a power of two, so its gain is converted without rounding.
     """
     starts, rows, weights = nodes
     min_leaf, exponent = rules
@@ -169,7 +169,7 @@ def cut_by_costs(
 
 @no_refcount
 def largest_cost_exponent(codes: Int32s, costs: Float32s, mass: Ints) -> np.int64:
-    """The least e with C[y_i, y_j] < 2^e for all rows of a node, at least -126; the first row of ``mass`` is room."""
+    """Return the least e with C[y_i, y_j] < 2^e for all rows of a node, at least -126; overwrites mass[0]."""
     mass[0] = 0
     for code in codes:
         mass[0, code] = 1
@@ -207,7 +207,7 @@ def sum_classes(codes: Int32s, weights: Int32s, room: CostRoom) -> None:
 
 @no_refcount
 def inner_sum(costs: Ints, mass: Ints) -> np.int64:
-    """The sum of costs[l] mass[l]."""
+    """Return the sum of costs[l] mass[l]."""
     total = np.int64(0)
     for other in range(costs.shape[0]):
         total += costs[other] * mass[other]

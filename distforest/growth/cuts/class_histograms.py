@@ -1,4 +1,4 @@
-"""Cuts of binned columns by labels: a fused search that copies the codes of a few rows at a time and sums side by side.
+"""Cuts of binned columns by labels: a fused search that copies the codes of a few rows at a time.
 
 A node of many rows is searched through a histogram of each candidate for each class, a small one in the order of its
 codes. Both give the sums on the left of each place between two codes, from which all gains of a candidate are computed
@@ -30,15 +30,15 @@ from distforest.sources.source import Floats, Int32s, Ints, Projections
 UInt32s = NDArray[np.uint32]
 
 _FEW = 32
-"""Most rows of a node whose codes are ordered by comparing all with all."""
+"""Largest number of rows of a node whose codes are ordered by comparing all pairs."""
 _OF_CLASS = 32
-"""Rows for each class up to which the codes of a node are ordered."""
+"""Number of rows per class up to which the codes of a node are ordered."""
 _MOST_ORDERED = 1 << 16
-"""Most rows whose codes are ordered: a code and a place share 32 bits."""
+"""Largest number of rows whose codes are ordered, as a code and a position share 32 bits."""
 _SIDE_BY_SIDE = 128
-"""Rows whose codes are copied candidate by candidate, while their lines are in the processor's cache."""
+"""Number of rows whose codes are copied candidate by candidate, while their lines are in the processor's cache."""
 _COPIED = 2048
-"""Rows of a large node that are copied before they are counted."""
+"""Number of rows of a large node that are copied before they are counted."""
 _ROOM = 1 << 20
 """Bytes of copied codes, or of histograms, that are held at once, unless one candidate takes more."""
 _PLACE_BITS, _PLACE = np.uint32(16), np.uint32(0xFFFF)
@@ -55,7 +55,7 @@ def cut_codes_by_labels(
 def best_codes_by_labels(
     source: BinnedSource, criterion: Gini, frontier: Frontier, projections: Projections, limits: Limits
 ) -> Cuts:
-    """The best cut of each node over its candidates, of which each reads a single column, or none and is never cut."""
+    """Return the best cut of each node over its candidates, each of a single column, or of none, which is never cut."""
     cuts, columns, missing = Cuts.none(frontier.n_nodes), columns_read(projections), source.missing_code
     labels, n_classes = criterion.truth, criterion.n_classes
     cut_codes_gini(frontier.nodes, source.codes, columns, labels, n_classes, limits.min_samples_leaf, missing, cuts)
@@ -73,7 +73,7 @@ class LabelledNode(NamedTuple):
     totals
         Weight of each class, shape (n_classes,).
     left
-        Room for the weight of each class on the left, shape (n_classes,).
+        Working array for the weight of each class on the left, shape (n_classes,).
     weight, squares
         The sum of ``totals``, and that of their squares.
     """
@@ -87,18 +87,18 @@ class LabelledNode(NamedTuple):
 
 
 class CutPlaces(NamedTuple):
-    """The places of a candidate, each behind one of the values of a node, in ascending order.
+    """The cuts of a candidate, one after each of the values of a node, in ascending order.
 
     Attributes
     ----------
     code
-        The code before each place.
+        The code before each cut.
     weight
-        The weight m_L on the left of each place.
+        The weight m_L on the left of each cut.
     squares, mixed
         sum_k l_k^2 and sum_k l_k m_k, for l_k of the m_k of class k on the left.
     gain
-        The gain of a cut at each place but the last; -inf where a side would be too light.
+        The gain of each cut except the last; -inf if a side would be too light.
     """
 
     code: Ints
@@ -119,9 +119,9 @@ def cut_codes_gini(
     missing: int,
     cuts: Cuts,
 ) -> None:
-    """As `cut_rows` by Gini impurity, over the codes of the columns that each node reads; ``missing`` is no value.
+    """As `cut_rows` by Gini impurity, over the codes of the columns that each node reads; ``missing`` is not a value.
 
-    No cut gains more than one that parts all classes, so none is sought after it.
+    No cut gains more than one that separates all classes, so the search stops after it.
     """
     starts, rows, weights = nodes
     longest, width = longest_of(starts), longest_of(columns.begin)
@@ -183,7 +183,7 @@ def clear_classes(label: Int32s, totals: Int32s) -> None:
 
 @no_refcount
 def most_gain(of_node: LabelledNode) -> float:
-    """P(S)/m with P = m^2 - sum_k m_k^2, the most that a cut can gain."""
+    """P(S)/m with P = m^2 - sum_k m_k^2, the largest possible gain of a cut."""
     return (of_node.weight * of_node.weight - of_node.squares) / of_node.weight
 
 
@@ -193,7 +193,7 @@ def weigh_classes(
 ) -> tuple[np.int64, np.int64]:
     """Fill label[:n] with the classes of rows and add their weights to ``totals``, which are 0.
 
-    Returns the sum of all weights, and that of the squares of ``totals``.
+    Return the sum of all weights, and that of the squares of ``totals``.
     """
     places, weight, squares = rows.view(np.uint32), np.int64(0), np.int64(0)
     for r in range(places.shape[0]):
@@ -221,7 +221,7 @@ def copy_codes(codes: Codes, rows: Int32s, columns: Int32s, coded: Codes) -> Non
 def add_up_codes(
     codes: Codes, rows: Int32s, columns: Int32s, of_node: LabelledNode, coded: Codes, sums: NDArray[np.int32]
 ) -> None:
-    """sums[k, c, b] = weight of the rows of class c whose code of column columns[k] is b; ``coded`` is room."""
+    """sums[k, c, b] = weight of the rows of class c whose code of column columns[k] is b; ``coded`` is scratch."""
     weights, labels = of_node.weights, of_node.labels.view(np.uint32)
     for k in range(columns.shape[0]):
         for c in range(sums.shape[1]):
@@ -238,7 +238,7 @@ def add_up_codes(
 
 @no_refcount
 def holds(sums: NDArray[np.int32], code: int) -> bool:
-    """Whether a row has the code."""
+    """Return whether a row has the code."""
     weight = 0
     for c in range(sums.shape[0]):
         weight += sums[c, code]
@@ -247,9 +247,10 @@ def holds(sums: NDArray[np.int32], code: int) -> bool:
 
 @no_refcount
 def order_codes(coded: Codes, keys: UInt32s, ends: UInt32s, order: UInt32s) -> tuple[np.int64, np.int64]:
-    """Fill ``order`` with the codes in ascending order, equal ones by place: the code in the high bits, then the place.
+    """Fill ``order`` with the codes in ascending order, ties by position: the code in the high bits, then the position.
 
-    Returns the least and the greatest code; if these are equal, there is no order. ``keys`` and ``ends`` are room.
+    Return the least and the greatest code; if they are equal, there is no order. ``keys`` and ``ends`` are working
+    arrays.
     """
     n, least, greatest = coded.shape[0], coded[0], coded[0]
     for r in range(n):
@@ -281,9 +282,9 @@ def order_codes(coded: Codes, keys: UInt32s, ends: UInt32s, order: UInt32s) -> t
 
 @no_refcount
 def places_in_order(order: UInt32s, missing: int, of_node: LabelledNode, places: CutPlaces) -> int:
-    """The places of a node's rows in ``order``, as of `order_codes`; returns their number.
+    """Fill ``places`` from a node's rows in ``order``, as from `order_codes`; return their number.
 
-    ``missing`` is the side of the rows of `MISSING_CODE`, or ``STAY`` if it is a code as any other.
+    ``missing`` is the side of the rows of `MISSING_CODE`, or ``STAY`` if it is a code like any other.
     """
     n, left, totals = order.shape[0], of_node.left, of_node.totals
     turned = n
@@ -312,7 +313,7 @@ def places_in_order(order: UInt32s, missing: int, of_node: LabelledNode, places:
 def places_in_bins(
     sums: NDArray[np.int32], missing: int, of_node: LabelledNode, room: UInt32s, places: CutPlaces
 ) -> int:
-    """The places of a node's rows in bins of weights sums[c, b] by class; ``missing`` as in `places_in_order`."""
+    """Fill ``places`` from bins of weights sums[c, b] by class; return their number; see `places_in_order`."""
     shift, so_far = 1 if missing == LEFT else 0, room[:N_CODES].view(np.int32)
     weight, squares, mixed = places.weight, places.squares, places.mixed
     for e in range(N_CODES):
@@ -345,7 +346,7 @@ def places_in_bins(
 
 @no_refcount
 def place_of(b: int, missing: int) -> float:
-    """The value of bin b: its number, or if it holds the missing ones, inf if they are on the right, -inf if left."""
+    """Return the value of bin b: its number, or for missing values inf if they are on the right, else -inf."""
     if b == MISSING_CODE and missing != STAY:
         return np.inf if missing == RIGHT else -np.inf
     return np.float64(b)
@@ -362,7 +363,7 @@ def keep_best_place(
     min_leaf: int,
     cuts: Cuts,
 ) -> None:
-    """Let the best of the first places be the node's cut if its gain is the largest so far: see `gini_gain`."""
+    """Make the best of the first places the node's cut if its gain is the largest so far: see `gini_gain`."""
     whole, both, start, is_larger = most_gain(of_node), of_node.squares, cuts.gain[node], False
     for e in range(n_places - 1):
         m_left, m_right = places.weight[e], of_node.weight - places.weight[e]

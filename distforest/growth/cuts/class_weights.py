@@ -1,4 +1,4 @@
-"""Class weights: how much a label counts, as a user states it and as the integers that a tree adds."""
+"""Class weights, as a user gives them and as the integers that a tree adds."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from distforest.sources.source import Floats, Ints
 
 RESOLUTIONS = (64, 32, 16, 8, 4, 2, 1)
-"""The integers of the least weight, of which the first is taken with which all weights fit."""
+"""Integers of the least weight; the first with which all weights fit is taken."""
 
 ROUNDED_SHARE = 0.01
-"""The share by which a lower integer of the least weight may change another weight."""
+"""Relative change of another weight that a lower integer of the least weight may cause."""
 
 MOST_WEIGHT = math.isqrt(2**63 - 1)
-"""The squares of sums up to this fit 63 bits."""
+"""Largest sum whose square fits 63 bits."""
 
 
 def key_of(label: object) -> str:
-    """The string that stands for a label where the keys of a table are strings.
+    """Return the string for a label in tables whose keys are strings.
 
     Examples
     --------
     >>> [key_of(label) for label in ("a", 1, 1.0, np.int64(1), True, 0.5)]
     ['a', '1', '1', '1', '1', '0.5']
     """
-    if isinstance(label, (int, np.bool_, np.integer)):  # a bool of Python is an int
+    if isinstance(label, (int, np.bool_, np.integer)):  # a Python bool is an int
         return str(int(label))
     if isinstance(label, (float, np.floating)):
         return str(int(label)) if float(label).is_integer() else str(float(label))
@@ -74,19 +74,19 @@ class ClassWeights:
         classes: Sequence[object],
         sample_weight: NDArray[np.int32] | Floats | None = None,
     ) -> ClassWeights:
-        """The weights of some labels.
+        """Return the weights of some labels.
 
         Parameters
         ----------
         given
             ``"balanced"``, which is n / (K times the rows of the class), as in scikit-learn; or a table of weights by
-            label. A label that is not in the table has weight 1; the key of a label is that of `key_of`.
+            label, with the keys of `key_of`. A label that is not in the table has weight 1.
         codes
             Class of each row, shape (n,).
         classes
             The labels, shape (K,).
         sample_weight
-            The weight of each row, by which it counts as so many rows, shape (n,); None: 1.
+            The weight of each row, which counts as this number of rows, shape (n,); None: 1.
 
         Raises
         ------
@@ -112,10 +112,10 @@ class ClassWeights:
         return cls(tuple(weights), dict(zip(keys, weights, strict=True)))
 
     def integers(self, n_draws: int) -> Ints:
-        """The integers c_k = max(1, rint(r w_k / min w)), shape (K,), for trees of ``n_draws`` rows.
+        """Return the integers c_k = max(1, rint(r w_k / min w)), shape (K,), for trees of ``n_draws`` rows.
 
-        r is 64, or if the largest weight would be too large with it, the largest lower power of two with which all fit
-        and none is rounded by more than `ROUNDED_SHARE`.
+        r is 64 or, if the largest weight would be too large with it, the largest smaller power of two with which all
+        weights fit and none is rounded by more than `ROUNDED_SHARE`.
 
         Raises
         ------

@@ -1,14 +1,15 @@
-"""Companions: what other columns say of the categories of a column, in a forest without a ground truth.
+"""Companions: sums of other columns that score columns of categories, in a forest without a ground truth.
 
-Categories alone have no clusters: whichever way they are parted into two sets, a likelihood of categories is the same,
-as each set has its own frequencies. So a candidate that is a column of categories is scored by a companion, a sum over
-other columns that is drawn as sums of numbers are,
+Categories alone have no clusters: however they are split into two sets, a likelihood of categories is the same, as each
+set has its own frequencies. So a candidate that is a column of categories is scored by a companion, a sum over other
+columns that is drawn as sums of numbers are,
 
     s_i = sum over its columns c of a_c x_ic,
 
-where x_ic is a number, or a random sign of a category, so that about half of a column's categories stand against the
-others. A sign stands for an interval of width 2 about it, as a rounded number stands for one: `BLUR` is the variance
-within. So two columns of categories that say the same agree as two columns of numbers would, and not without any error.
+where x_ic is a number, or a random sign of a category, so that about half of a column's categories are set against the
+others. A sign stands for an interval of width 2 about it, as a rounded number stands for an interval: `BLUR` is the
+variance within. So two columns of categories with the same information agree as two columns of numbers would, and not
+without error.
 
 A category's place in a node is the mean of s over its rows, and a cut puts the categories whose place is at most a
 threshold on the left side. Let b be the blur of the companion, n_k, p_k and SS_k as in
@@ -20,13 +21,13 @@ that module, as score(SS_0, SS_1, SS_2), a cut scores
     two_means    score(SS_0, SS_1, SS_2)
     a BIC        score(SS_0 + n b, SS_1 + n_1 b, SS_2 + n_2 b) - n log(p_1^3 + p_2^3) - 2 (a - 1) log 2
 
-A number is scored by its own values. A category has none, so it is taken for what is seen of a hidden number u that is
-uniform: u below one place is one side, u above it the other, which leaves the share p_1^3 + p_2^3 of its variance. The
-gains of two clusters in two independent coordinates, u and s, add up, but the shares of the clusters are paid for once.
-This is the second term. The third describes which of the 2^(a-1) ways to part a categories in two it is: s has ordered
-them, and would also order, and explain, many categories that say nothing of it. So two halves that say nothing of s
-score about as a uniform number does that is cut in its middle, 0 but for penalties; two that say all of a companion of
-halves gain n log 4 more.
+A number is scored by its own values. A category has none, so it is treated as an observation of a hidden number u that
+is uniform: u below one value is one side, u above it the other, which leaves the share p_1^3 + p_2^3 of its variance.
+The gains of two clusters in two independent coordinates, u and s, add up, but the shares of the clusters are paid for
+once. This is the second term. The third describes which of the 2^(a-1) splits of a categories into two sets it is: s
+has ordered them, and would also order, and explain, many categories that are unrelated to it. So two halves that are
+unrelated to s score about as a uniform number that is cut in its middle, 0 up to penalties; two halves that determine a
+companion of halves gain n log 4 more.
 
 In the order of places the best cut of ``two_means`` is the best of all subsets (Fisher, On grouping for maximum
 homogeneity, 1958). The BICs also look at the shares, so their best cut in this order may not be the best of all; it
@@ -61,19 +62,19 @@ BLUR = 1.0 / 3.0
 
 
 class CategoryNumbers(NamedTuple):
-    """Numbers of categories that do not depend on their codes: categories count as their first rows come."""
+    """Numbers of categories in the order of their first rows, which do not depend on their codes."""
 
-    start: Ints  # where the numbers of each column begin, shape (n_columns + 1,); a column of numbers has none
+    start: Ints  # start of the numbers of each column, shape (n_columns + 1,); a numerical column has none
     number: Int32s  # the number of each code of each column, shape (M,)
 
     @classmethod
     def none(cls, n_columns: int) -> Self:
-        """No numbers, as no column holds categories."""
+        """Return no numbers, as no column contains categories."""
         return cls(np.zeros(n_columns + 1, np.int64), np.empty(0, np.int32))
 
     @classmethod
     def from_matrix(cls, matrix: Float32s, n_categories: Int32s) -> Self:
-        """The numbers for features, shape (n_rows, n_columns), of which some columns hold codes."""
+        """Return the numbers for features, shape (n_rows, n_columns), some of whose columns contain codes."""
         numbers = cls(offsets(n_categories), np.full(int(n_categories.sum()), -1, np.int32))
         number_codes(matrix, numbers)
         return numbers
@@ -107,7 +108,7 @@ def sign_of(key: np.uint64, column: int, number: int) -> float:
 
 @no_refcount
 def number_at(value: float, column: int, key: np.uint64, numbers: CategoryNumbers) -> float:
-    """The sign of a category, NaN if it is missing; a number of a column of numbers as it is."""
+    """Return the sign of a category, NaN if it is missing; a value of a numerical column is unchanged."""
     first = numbers.start[column]
     if numbers.start[column + 1] == first or value != value:
         return value
@@ -115,22 +116,22 @@ def number_at(value: float, column: int, key: np.uint64, numbers: CategoryNumber
 
 
 FIRST_COMPANION = 1 << 37
-"""Added, with the attempt, to a node's stream, to get the stream that draws companions."""
+"""Offset that is added, with the attempt, to a node's stream, to get the stream that draws companions."""
 
 NO_COLUMN = -1
-"""Where a candidate is no column of categories, and in place of a column that a companion may not read."""
+"""Marks a candidate that is not a column of categories, and a column that a companion may not read."""
 
 
 class CompanionScores(NamedTuple):
-    """What scores the columns of categories among the candidates of some nodes."""
+    """The scores for the columns of categories among the candidates of some nodes."""
 
-    # s of each row, shape (width, n_rows); NaN where it or the row's category is missing, and for other candidates
+    # s of each row, shape (width, n_rows); NaN if it or the row's category is missing, and for other candidates
     scores: Floats
     # the variance within the intervals that signs stand for, the sum of a_c^2 `BLUR` over the columns of categories
     # that the companion reads, shape (width, n_nodes); NaN for other candidates
     blur: Floats
-    fences: Floats  # the numbers beyond which s is stray, shape (2, width, n_nodes); infinite if none is
-    # how many categories of the node have a place, shape (width, n_nodes), as `place_categories` counts them
+    fences: Floats  # the bounds beyond which s is an outlier, shape (2, width, n_nodes); infinite if none is
+    # the number of categories of the node with a place, shape (width, n_nodes), as `place_categories` counts them
     n_places: Ints
 
 
@@ -142,12 +143,12 @@ class Companions:
     matrix: Float32s
     numbers: CategoryNumbers
     draw: Oblique  # draws sums of columns; the coefficient of a column of categories has a standard deviation of 1
-    fenced: bool  # whether stray values of s do not score
+    fenced: bool  # whether outliers of s do not score
     # the streams that draw companions in this attempt, shape (n_nodes,); None before an attempt
     keys: Keys | None = None
 
     def attempted(self, keys: Keys, attempt: int) -> Companions:
-        """The companions that the nodes with these streams draw in one attempt."""
+        """Return the companions that the nodes with these streams draw in one attempt."""
         own = np.empty(len(keys), np.uint64)
         derive_keys(keys, FIRST_COMPANION + attempt, own)
         return replace(self, keys=own)
@@ -161,7 +162,7 @@ class Companions:
         return Drawn(own, signs, sums)
 
     def score(self, frontier: Frontier, drawn: Drawn) -> CompanionScores:
-        """What companions say of the rows of a frontier."""
+        """Return the scores of companions for the rows of a frontier."""
         shape = drawn.own.shape
         scores, blur = np.full((shape[0], len(frontier.rows)), np.nan), np.full(shape, np.nan)
         companion_scores = CompanionScores(scores, blur, np.empty((2, *shape)), np.zeros(shape, np.int64))
@@ -171,22 +172,22 @@ class Companions:
 
 
 class Drawn(NamedTuple):
-    """Companions that are drawn."""
+    """Drawn companions."""
 
     own: Int32s  # the column of categories that a companion is for, or `NO_COLUMN`, shape (width, n_nodes)
     signs: Keys  # the stream of each companion's signs, shape (n_nodes, width)
-    # the columns of each companion and their coefficients, node by node; one that is `NO_COLUMN` does not count
+    # the columns of each companion and their coefficients, node by node; a `NO_COLUMN` does not count
     sums: Projections
 
     def chosen(self, nodes: Ints, candidates: Int32s) -> Drawn:
-        """One companion for each of some nodes."""
+        """Return one companion for each of some nodes."""
         own, signs = self.own[candidates, nodes], self.signs[nodes, candidates]
         return Drawn(own[np.newaxis], signs[:, np.newaxis], taken(self.sums, nodes, candidates))
 
 
 @kernel
 def draw_others(keys: Keys, cumulative: Floats, own: Int32s, offset: Ints, columns: Int32s, signs: Keys) -> None:
-    """Replace a candidate's own column in its companion by another one by weight; `NO_COLUMN` after `COLUMN_TRIES`."""
+    """Replace a candidate's own column in its companion by another one, by weight; `NO_COLUMN` after `COLUMN_TRIES`."""
     width = own.shape[0]
     for f in range(keys.shape[0]):
         for k in range(width):
@@ -209,7 +210,7 @@ def fill_scores(
 ) -> None:
     """scores[k, r] = s of row r, and blur[k, f], where candidate k of node f is a column of categories.
 
-    A companion without a column says nothing: s is NaN.
+    For a companion without a column, s is NaN.
     """
     (starts, rows, _), (own, signs, sums) = nodes, drawn
     width = own.shape[0]
@@ -255,7 +256,7 @@ def place_categories(
 ) -> None:
     """Replace codes by places: values[k, r] = the mean of s over the rows of the node with the category of row r.
 
-    An s beyond the fences counts as the fence. Categories of whose rows no s is known have no place: NaN.
+    An s beyond the fences counts as the fence. Categories without a known s have no place: NaN.
     """
     scores, blur, fences, n_places = companion_scores
     tally = tally_for(n_codes, longest_of(starts), 1)
@@ -313,7 +314,7 @@ def score_categories(
 ) -> None:
     """Fill the scores of ``cuts`` from their thresholds, for columns of categories; -inf where a threshold is NaN.
 
-    Values of s beyond the fences count in the weight of their side, and not in the score.
+    Values of s beyond the fences count in the weight of their side, but not in the score.
     """
     for f in range(starts.shape[0] - 1):
         first, last = starts[f], starts[f + 1]
@@ -335,7 +336,7 @@ def score_places(
     of_candidate: tuple[float, int],
     scoring: ClusterScoring,
 ) -> float:
-    """The score of a threshold; -inf where a side is empty or too light. s is taken about its first value."""
+    """Return the score of a threshold; -inf where a side is empty or too light. s is taken about its first value."""
     n_left, n_right, sum_left, sum_right, origin = np.int64(0), np.int64(0), 0.0, 0.0, np.nan
     beyond_left, beyond_right = np.int64(0), np.int64(0)
     for r in range(places.shape[0]):
@@ -381,7 +382,7 @@ def blurred(
     blur: float,
     n_places: int,
 ) -> float:
-    """The score of a cut of ``n_places`` categories from SS_1, SS_2 and SS_0 of s; -inf if all s are equal."""
+    """Return the score of a cut of ``n_places`` categories from SS_1, SS_2 and SS_0 of s; -inf if all s are equal."""
     if not square > 0.0:
         return -np.inf
     if scoring.score == TWO_MEANS:
@@ -402,7 +403,7 @@ def cut_categories(
     scoring: ClusterScoring,
     cuts: CandidateCuts,
 ) -> None:
-    """Fill ``cuts`` with the cut of the best score between two places, for columns of categories; the lowest of equals.
+    """Fill ``cuts`` with the cut of the best score between two places, for columns of categories; the lowest of ties.
 
     No s is beyond a fence.
     """
@@ -433,9 +434,9 @@ def scan_places(
     scoring: ClusterScoring,
     above: Floats,
 ) -> tuple[float, float]:
-    """Threshold and score of the best cut in the order of places; -inf where there is none.
+    """Return threshold and score of the best cut in the order of places; -inf if there is none.
 
-    ``above[:, e]`` becomes the weight, the mean and SS of s from place e of the order on, s about its first value.
+    ``above[:, e]`` becomes the weight, the mean and SS of s from position e of the order on, s about its first value.
     """
     threshold, best, last = np.nan, -np.inf, order.shape[0]
     if last == 0:

@@ -1,4 +1,4 @@
-"""Criteria: the best cut of each open node. All of them lower the mean pairwise distance (SMERF, Eq. 1).
+"""Criteria: scores for the best cut of each open node. All of them lower the mean pairwise distance (SMERF, Eq. 1).
 
 For a set S of rows with weights w, let m = sum w and P(S) = sum over ordered pairs of w_i w_j z_ij, self pairs
 included. A cut into L and R gains ``P(S)/m - P(L)/m_L - P(R)/m_R``, which is n I(S) - n_L I(S_L) - n_R I(S_R).
@@ -9,7 +9,7 @@ The criteria differ in how P is computed. Here it is computed in closed form, fr
 (variance); from a matrix, in `distforest.growth.cuts.mean_distance`.
 Every P is an exact integer (fixed point), so a cut does not depend on the order of the rows. The sums of the two sides
 are added first, so that a cut and its mirror image gain the same. `distforest.growth.cuts.scan` finds the cuts, and
-says which one of equal gain it takes.
+defines which one of equal gain it takes.
 """
 
 from __future__ import annotations
@@ -56,62 +56,62 @@ class Turn(NamedTuple):
 
 
 class Criterion(Protocol):
-    """A criterion, by which cuts are scored."""
+    """A criterion by which cuts are scored."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether its class alone determines how it cuts, so that a fused search for the class may be used."""
+        """Whether the class determines the cuts, so that a fused search for the class may be used."""
 
     @property
     def unit(self) -> float:
-        """The distance that a gain of 1 in `Cuts` stands for."""
+        """The distance for which a gain of 1 in `Cuts` stands."""
 
     def truth_of(self, n_rows: int) -> Int32s | Ints:
-        """The class of each row, or its vector in fixed point, by which cuts are scored; no columns without these."""
+        """Return the class of each row, or its vector in fixed point, that score cuts; no columns without these."""
 
     def over(self, truth: np.ndarray, features: np.ndarray, stored: MappedRows | None = None) -> Criterion:
-        """The criterion over other rows, with their truth and features; ``stored`` reads features that are a map."""
+        """Return the criterion over other rows, with their truth and features; ``stored`` reads mapped features."""
 
     def at(self, frontier: Frontier) -> Criterion:
-        """The criterion for the level of ``frontier`` and those below it: itself, or one that holds less data."""
+        """Return the criterion for the level of ``frontier`` and below: itself, or a criterion with less data."""
 
     def attempted(self, keys: Keys, attempt: int) -> Criterion:
-        """The criterion for one attempt of the nodes with these streams: itself, or one that has drawn where to cut."""
+        """Return the criterion for one attempt of the nodes with these streams: itself, or one with thresholds."""
 
     def scored_on(self, frontier: Frontier) -> Frontier:
-        """The nodes with the rows that score cuts if no side can be too light: the frontier itself, or fewer rows."""
+        """Return the nodes with the rows that score cuts if no side can be too light: all rows, or fewer."""
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
-        """Whether a cut of each node could gain anything, shape (n_nodes,)."""
+        """Return whether a cut of each node could gain anything, shape (n_nodes,)."""
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
-        """The best cut of each node over the candidates' ``values``, shape (width, n_rows)."""
+        """Return the best cut of each node over the candidates' ``values``, shape (width, n_rows)."""
 
 
 @runtime_checkable
 class ScoresInTurn(Protocol):
-    """A criterion that can score the candidates of nodes one after another, and then chooses as if it had seen all."""
+    """A criterion that can score the candidates of nodes one after another, and then chooses among all."""
 
     def score_candidates(self, frontier: Frontier, values: Floats, min_leaf: int, turn: Turn, found: Any) -> Any:
-        """What is known after the candidates of ``turn``, whose ``values`` are given, shape (n_candidates, n_rows).
+        """Return the result after the candidates of ``turn``, whose ``values`` have shape (n_candidates, n_rows).
 
-        ``found`` is what was known before them, None of the first ones.
+        ``found`` is the result before them, None for the first ones.
         """
 
     def chosen(self, frontier: Frontier, found: Any) -> Cuts:
-        """The cut of each node, after all its candidates were scored."""
+        """Return the cut of each node, after all its candidates were scored."""
 
 
 class Steady:
-    """The base of most criteria: the same at every level and in every attempt, and scored on all rows."""
+    """Base of most criteria, which are the same at every level and in every attempt, and are scored on all rows."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether its class alone determines how it cuts: always."""
+        """Whether the class determines the cuts: always."""
         return True
 
     def truth_of(self, n_rows: int) -> Int32s | Ints:
-        """No columns."""
+        """Return no columns."""
         return np.empty((n_rows, 0), np.int32)
 
     def over(
@@ -132,19 +132,19 @@ class Steady:
         return self
 
     def scored_on(self, frontier: Frontier) -> Frontier:
-        """The frontier itself."""
+        """Return the frontier itself."""
         return frontier
 
 
 class BestSoFar(Steady):
-    """The base of criteria that know no more of the candidates they have scored than the best cut of each node."""
+    """Base of criteria that keep only the best cut of each node among the candidates that they have scored."""
 
     def improve(self, frontier: Frontier, values: Floats, min_leaf: int, cuts: Cuts) -> None:
-        """Let candidates, counted from 0, take the place of cuts that gain less, or of none."""
+        """Replace cuts that gain less, or missing ones, by those of candidates, counted from 0."""
         raise NotImplementedError
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
-        """The best cut of each node."""
+        """Return the best cut of each node."""
         cuts = Cuts.none(frontier.n_nodes)
         self.improve(frontier, values, min_leaf, cuts)
         return cuts
@@ -152,7 +152,7 @@ class BestSoFar(Steady):
     def score_candidates(
         self, frontier: Frontier, values: Floats, min_leaf: int, turn: Turn, found: Cuts | None
     ) -> Cuts:
-        """The best cut of each node after the candidates of a turn."""
+        """Return the best cut of each node after the candidates of a turn."""
         if found is None:
             return self.cut(frontier, values, min_leaf)
         cuts = Cuts(found.candidate.copy(), found.threshold.copy(), found.gain.copy(), found.missing.copy())
@@ -161,7 +161,7 @@ class BestSoFar(Steady):
         return cuts
 
     def chosen(self, frontier: Frontier, found: Cuts) -> Cuts:  # noqa: ARG002  (the best cuts so far are the best)
-        """The cuts that were found."""
+        """Return the cuts that were found."""
         return found
 
 
@@ -182,7 +182,7 @@ def _(impurity: GiniImpurity, sides: Sides, left: Ints, right: Ints) -> float:  
 
 @may_gain.register(GiniImpurity)
 def _(impurity: GiniImpurity, most: float, least: float, sides: Sides, left: Ints, right: Ints) -> bool:  # noqa: ARG001
-    """(most - least) m_L m_R > P(L) m_R + P(R) m_L; what is added on the left is more than all rounding."""
+    """(most - least) m_L m_R > P(L) m_R + P(R) m_L; the term added on the left exceeds all rounding."""
     m_left, m_right = np.float64(sides.m_left), np.float64(sides.m_right)
     inside = (
         np.float64(sides.m_left * sides.m_left - sides.squares_left) * m_right
@@ -198,7 +198,7 @@ def _(impurity: GiniImpurity, most: float, sides: Sides, left: Ints, right: Ints
 
 @no_refcount
 def gini_gain(whole: float, m_left: int, squares_left: int, m_right: int, squares_right: int) -> float:
-    """P(S)/m - (P(L)/m_L + P(R)/m_R) with P = m^2 - squares; 0 where it is rounding."""
+    """P(S)/m - (P(L)/m_L + P(R)/m_R) with P = m^2 - squares; 0 if it is within rounding."""
     inside = (m_left * m_left - squares_left) / m_left + (m_right * m_right - squares_right) / m_right
     gain = whole - inside
     return gain if gain > GAIN_ROUNDING * (whole + inside) else 0.0
@@ -249,7 +249,7 @@ def _(impurity: SquaredDistance, sides: Sides, left: Ints, right: Ints) -> float
 
 @may_gain.register(SquaredDistance)
 def _(impurity: SquaredDistance, most: float, least: float, sides: Sides, left: Ints, right: Ints) -> bool:  # noqa: ARG001
-    """||m_R L - m_L R||^2 > least m m_L m_R for the sums L and R; more is added on the left than all rounding."""
+    """||m_R L - m_L R||^2 > least m m_L m_R for the sums L and R; the term added on the left exceeds all rounding."""
     m_left, m_right, reach = np.float64(sides.n_left), np.float64(sides.n_right), 0.0
     for q in range(left.shape[0]):
         one, other = m_right * np.float64(left[q]), m_left * np.float64(right[q])
@@ -262,7 +262,7 @@ def _(impurity: SquaredDistance, most: float, least: float, sides: Sides, left: 
 def _(impurity: SquaredDistance, most: float, sides: Sides, left: Ints, right: Ints) -> float:  # noqa: ARG001
     """m_L m_R / m ||mean_L - mean_R||^2, as sum w ||Y||^2 cancels.
 
-    Rounding is a difference of two fixed-point units, or of the last bits of the means.
+    A difference of two fixed-point units, or of the last bits of the means, is rounding.
     """
     m_left, m_right, squared_distance, rounding = sides.n_left, sides.n_right, 0.0, 0.0
     for q in range(left.shape[0]):
@@ -296,31 +296,31 @@ def _(impurity: SquaredDistance, bins: VectorSums, places: Ints, mass: Floats, v
 
 @dataclass(frozen=True)
 class OfRows(BestSoFar):
-    """The base of criteria that score cuts by something of each row.
+    """Base of criteria that score cuts by a class or vector of each row.
 
     Attributes
     ----------
     truth
         The class of each row, shape (n_rows,), int32; or its vector in fixed point, shape (n_rows, q), int64.
     places_missing
-        Whether a cut tries its missing rows on either side; if not, it leaves them out.
+        Whether a cut tries its missing rows on either side; if not, it omits them.
     """
 
     truth: Int32s | Ints
     places_missing: bool = field(default=False, kw_only=True)
 
     def truth_of(self, n_rows: int) -> Int32s | Ints:  # noqa: ARG002  (all rows)
-        """The truth."""
+        """Return the truth."""
         return self.truth
 
     def over(self, truth: np.ndarray, features: np.ndarray, stored: MappedRows | None = None) -> Self:  # noqa: ARG002
-        """The criterion with the truth of other rows."""
+        """Return the criterion with the truth of other rows."""
         return replace(self, truth=truth)
 
 
 @dataclass(frozen=True)
 class Tallied(OfRows):
-    """The base of criteria that the one scan computes, from an impurity and what each row adds to a tally."""
+    """Base of criteria that the common scan computes, from an impurity and the tallies of rows."""
 
     @property
     def impurity(self) -> Impurity:
@@ -334,7 +334,7 @@ class Tallied(OfRows):
 
     @property
     def n_dimensions(self) -> int:
-        """In how many dimensions categories are ordered."""
+        """Number of dimensions in which categories are ordered."""
         raise NotImplementedError
 
     def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
@@ -342,7 +342,7 @@ class Tallied(OfRows):
         rank_by_sums(frontier.nodes, self.truth, self.impurity, self.n_dimensions, n_codes, which, values)
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
-        """Whether a node holds two rows of different truth."""
+        """Return whether a node contains two rows of different truth."""
         differs = np.zeros(frontier.n_nodes, np.bool_)
         for dimension in np.atleast_2d(self.truth.T):
             differs |= _differs(frontier, dimension)
@@ -382,7 +382,7 @@ class Gini(Tallied):
 
     @property
     def n_dimensions(self) -> int:
-        """In how many dimensions categories are ordered: of two classes, the share of the second one decides."""
+        """Number of dimensions in which categories are ordered; for two classes, the second one suffices."""
         return 1 if self.n_classes == 2 else self.n_classes
 
 
@@ -428,33 +428,33 @@ class Variance(Tallied):
 
 
 def bits_of(n_rows: int) -> int:
-    """The bits of the integers that stand for vectors: a sum of one for each row has 60 bits at most."""
+    """Return the number of bits of the integers for vectors; a sum over one per row has at most 60 bits."""
     return min(50, 60 - int(np.ceil(np.log2(max(2, n_rows)))))
 
 
 def median_of(vectors: Floats) -> Floats:
-    """The median of each dimension, the upper one of two, shape (n_dimensions,)."""
+    """Return the median of each dimension, the upper one of two, shape (n_dimensions,)."""
     middle = len(vectors) // 2
     median: Floats = np.partition(vectors, middle, axis=0)[middle]
     return median
 
 
 def furthest_of(vectors: Floats, place: Floats) -> str:
-    """The value that is furthest from a place, shape (n_dimensions,), and its row, in words."""
+    """Return a text of the value that is furthest from ``place``, shape (n_dimensions,), and its row."""
     deviations = np.abs(vectors / 2.0 - place / 2.0)  # halves do not overflow
     row, dimension = np.unravel_index(int(np.argmax(deviations)), deviations.shape)
     return f"{vectors[row, dimension]:.9g} in row {row}"
 
 
 def power_of_two(largest: float, bits: int) -> float:
-    """The power of two that scales ``largest`` into [2^(bits-1), 2^bits]; scaling by a power of two is exact."""
+    """Return the power of two that scales ``largest`` into [2^(bits-1), 2^bits]; scaling by a power of two is exact."""
     if largest == 0.0:
         return 1.0
     return float(2.0 ** (bits - np.ceil(np.log2(largest))))
 
 
 def _differs(frontier: Frontier, values: NDArray[np.int32] | Ints) -> NDArray[np.bool_]:
-    """Whether two rows of a node differ in ``values``."""
+    """Return whether two rows of a node differ in ``values``."""
     differs = np.empty(frontier.n_nodes, np.bool_)
     compare_rows(frontier.starts, frontier.rows, values, differs)
     return differs

@@ -1,15 +1,15 @@
 """Sums over the links of a row to rows that come earlier, for eight candidates at once.
 
-A sum of one candidate reads the rank of each linked row, which lies anywhere in memory, and whether it counts cannot be
-foretold. So the ranks of a row lie side by side, in eight **lanes**, and one reading of them serves eight candidates::
+A sum for one candidate reads the rank of each linked row, which may be anywhere in memory, and whether it counts is
+unpredictable. So the ranks of a row are stored side by side, in eight **lanes**, and one read serves eight candidates::
 
     row    ranks in lanes 0, 1, 2 ..      links of row 2: to row 0 with the term 5, to row 1 with the term 3
     0      0  2  1                        row 0 comes earlier in lanes 0 and 2, row 1 in lanes 0 and 1
     1      1  0  4                        sums   8  3  5
     2      2  1  3
 
-Terms are whole numbers, so the order of the additions changes no bit. Where LLVM sees a branch it makes no vectors of a
-loop, so this loop is written in LLVM's own words.
+Terms are whole numbers, so the order of the additions changes no bit. LLVM does not vectorise a loop in which it sees a
+branch, so this loop is written in LLVM's IR.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NOTHING = ir.Constant(_TERMS, None)
 
 
 def _added(rank: Int32s, limit: int, place: Int32s, terms: Ints, begin: int, end: int, sums: Ints) -> None:
-    """The sums for the interpreter."""
+    """Compute the sums in the interpreter."""
     sums[:] = 0
     for e in range(begin, end):
         sums += np.where(rank[place[e]] < rank[limit], terms[e], 0)
@@ -50,7 +50,7 @@ def _added(rank: Int32s, limit: int, place: Int32s, terms: Ints, begin: int, end
 def _generate(
     context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: tuple[ir.Value, ...]
 ) -> ir.Constant:
-    """The sums for compiled functions."""
+    """Generate the code of the sums for compiled functions."""
     rank, place, terms, sums = (
         context.make_array(signature.args[at])(context, builder, values[at]).data for at in (0, 2, 3, 6)
     )

@@ -1,7 +1,7 @@
 """Entropy of labels: m H(S) = -sum_k m_k log(m_k / m), in nats, of the masses m_k of classes.
 
 A cut gains m H(S) - m_L H(L) - m_R H(R), as ``criterion="entropy"`` of scikit-learn's trees does (Quinlan, C4.5, 1993).
-It is not the mean of a pairwise distance; it weighs rare classes more than Gini impurity does.
+It is not the mean of a pairwise distance, and gives rare classes more weight than Gini impurity does.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Entropy(Gini):
 
 @no_refcount
 def rel_entr(x: float, y: float) -> float:
-    """The product x log(x / y), 0 for x = 0; the name is SciPy's."""
+    """Return the product x log(x / y), 0 for x = 0; the name is SciPy's."""
     return x * np.log(x / y) if x > 0 else 0.0
 
 

@@ -1,4 +1,4 @@
-"""Fences: a value beyond them is stray, a sentinel or a typing error, and does not influence where a cut is made.
+"""Fences: bounds beyond which a value is an outlier, such as a sentinel or an error, and does not influence a cut.
 
 One such value in a hundred can make up nearly all of its node's sum of squares. What a cut explains of the other values
 would not count beside it.
@@ -24,10 +24,10 @@ MARGIN = 0.3
 """Share of the values on either side of the inner ones."""
 
 WIDTH = 0.9
-"""How far the fences are from b and c, in units of (c - b) / a: 3 (c - b) at `MARGIN`."""
+"""Distance of the fences from b and c, in units of (c - b) / a: 3 (c - b) at `MARGIN`."""
 
 FIRST, LAST, LOWER, UPPER, LEFT_OUT = range(5)
-"""Places in the result of `find_fences`: the values between which a random cut lies, the fences, and the margin a."""
+"""Positions in the result of `find_fences`: the range of a random cut, the fences, and the margin a."""
 
 
 @kernel
@@ -43,10 +43,10 @@ def find_fences(starts: Ints, values: Floats, margin: float, fences: Floats) -> 
 
 @kernel
 def fences_of(values: Floats, margin: float, some: Floats) -> tuple[float, float, float, float, float]:
-    """The two values between which a random cut lies, the fences, and a; all NaN if no two observed values differ.
+    """Return the two values between which a random cut lies, the fences, and a; all NaN if no observed values differ.
 
-    If no margin leaves out a value, a random cut lies between the extremes, and the fences are infinite. ``some`` is
-    room, as long as ``values``.
+    If no margin excludes a value, a random cut lies between the extremes, and the fences are infinite. ``some`` is a
+    working array, as long as ``values``.
     """
     low, high, m = np.inf, -np.inf, 0
     for x in values:
@@ -73,7 +73,7 @@ def fences_of(values: Floats, margin: float, some: Floats) -> tuple[float, float
 
 @no_refcount
 def inner_extremes(ascending: Floats, lower: float, upper: float) -> tuple[float, float]:
-    """The least and the greatest value between the fences; at least one value is between them."""
+    """Return the least and the greatest value between the fences; at least one value is between them."""
     first, last = 0, ascending.shape[0] - 1
     while ascending[first] < lower:
         first += 1

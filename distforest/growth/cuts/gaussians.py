@@ -14,8 +14,8 @@ squared deviations SS_k about them; v_k = SS_k / n_k, v = (SS_1 + SS_2) / n, and
 
 Less is better; a *score* is the negative of it. A score is raw, or relative to that of one cluster, SS_0 or
 n log(2 pi v_0) + n + 2 log n, which makes the BICs independent of a feature's scale. Variances below `LEAST_VARIANCE`
-v_0 count as that, and two variances are allowed only where both sides have two distinct values: copies of one value are
-no cluster.
+v_0 count as that, and two variances are allowed only if both sides have two distinct values, as copies of one value are
+not a cluster.
 
 The mixture is fitted by expectation and maximisation, from the shares of the best cut by two-means, and the cut is
 where both Gaussians are equally likely. Two variances are not accepted where one of them ends at its floor: a Gaussian
@@ -52,7 +52,7 @@ LEAST_VARIANCE = 1e-12
 def score_of(
     scoring: ClusterScoring, n_left: int, n: int, within_left: float, within_right: float, square: float, distinct: bool
 ) -> float:
-    """The score of a cut from SS_1, SS_2 and SS_0; ``distinct``: both sides have two distinct values."""
+    """Return the score of a cut from SS_1, SS_2 and SS_0; ``distinct``: both sides have two distinct values."""
     n_right = n - n_left
     within = within_left + within_right
     if scoring.score == TWO_MEANS:
@@ -74,8 +74,8 @@ def cut_clusters(
 ) -> None:
     """Fill ``cuts`` with the cut of the best score between two distinct values of each candidate of each node.
 
-    Of equal cuts it is the lowest. With ``best_only`` a candidate that cannot be the best of its node may be left
-    without a cut, or with one that is not its best.
+    Of equal cuts it is the lowest. With ``best_only``, a candidate that cannot be the best of its node may have no cut,
+    or one that is not its best.
     """
     room = room_for(longest_of(starts))
     for node in range(starts.shape[0] - 1):
@@ -95,7 +95,7 @@ def cut_clusters(
 def scan_clusters(
     values: Floats, weights: Int32s, order: Ints, scoring: ClusterScoring, above: Floats
 ) -> tuple[float, float]:
-    """Threshold and score of the best cut of one candidate's values in ascending order; -inf where there is none.
+    """Return threshold and score of the best cut of a candidate's values in ascending order; -inf if there is none.
 
     The squares of the left side are summed as it grows. Those of the right side are summed before, into ``above``.
     """
@@ -127,7 +127,7 @@ def scan_clusters(
 
 @no_refcount
 def squares_above(values: Floats, weights: Int32s, order: Ints, above: Floats) -> np.int64:
-    """above[i] = SS of the values from place i of the order on; returns the sum of w.
+    """above[i] = SS of the values from position i of the order on; return the sum of w.
 
     Values are added one by one, from the highest down: SS += w (x - mean before) (x - mean after), by Welford (1962)
     and, with weights, West (1979). Nothing is subtracted from a larger sum, so the SS of a side keeps all its digits
@@ -151,7 +151,7 @@ def score_cuts(
 ) -> None:
     """Fill the scores of ``cuts`` from their thresholds; -inf stays where a threshold is NaN.
 
-    ``fences`` is as `find_fences` fills it. Values beyond the fences count in the weight of their side, and not in the
+    ``fences`` is as `find_fences` fills it. Values beyond the fences count in the weight of their side, but not in the
     score.
     """
     thresholds, scores = cuts
@@ -168,7 +168,7 @@ def score_cuts(
 def score_cut(
     values: Floats, weights: Int32s, threshold: float, fences: tuple[float, float], scoring: ClusterScoring
 ) -> float:
-    """The score of a threshold from the observed values between two fences; -inf where a side is empty or too light.
+    """Return the score of a threshold from the observed values between two fences; -inf if a side is too light.
 
     Each side has its own origin, the first of its values, and its own mean. SS_0 is SS_1 + SS_2 plus n_1 n_2 / n times
     the squared distance of the means.
@@ -211,20 +211,20 @@ def score_cut(
 
 
 ROUNDS = 500
-"""Most rounds of expectation and maximisation."""
+"""Largest number of rounds of expectation and maximisation."""
 
 TOLERANCE = 1e-8
-"""The rounds end when the log-likelihood rises by less for each row."""
+"""Increase of the log-likelihood per row below which the rounds end."""
 
 _SHARE, _MEAN, _VARIANCE = range(3)
-_TINY = 1e-300  # the least share, of a Gaussian without values, so that nothing is divided by 0
+_TINY = 1e-300  # the least share, for a Gaussian without values, to avoid a division by 0
 
 
 @kernel
 def part_mixture(
     starts: Ints, weights: Int32s, values: Floats, min_leaf: int, relative: bool, cuts: CandidateCuts
 ) -> None:
-    """Fill the cut of each candidate of each node into ``cuts``; none where a side of it would be too light."""
+    """Fill the cut of each candidate of each node into ``cuts``; none if a side would be too light."""
     longest = longest_of(starts)
     order = np.empty(longest, np.int64)
     keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
@@ -239,7 +239,7 @@ def part_mixture(
 
 @kernel
 def better_model_cut(x: Floats, w: Int32s, min_leaf: int, relative: bool) -> tuple[float, float]:
-    """The cut of the better model of ascending values and its score; -inf where a side would be too light."""
+    """Return the cut of the better model of ascending values and its score; -inf where a side would be too light."""
     places = np.arange(x.shape[0])
     shares = np.empty(x.shape[0])
     start, score = scan_clusters(x, w, places, ClusterScoring(TWO_MEANS, True, 1), shares)
@@ -265,7 +265,7 @@ def better_model_cut(x: Floats, w: Int32s, min_leaf: int, relative: bool) -> tup
 
 @kernel
 def rounds_of(x: Floats, w: Int32s, n_left: int, equal: bool, least: float, shares: Floats, mixture: Floats) -> float:
-    """Fit ``mixture``, starting from the cut before place ``n_left``, by M and E steps; returns its log-likelihood.
+    """Fit ``mixture``, starting from the cut before place ``n_left``, by M and E steps; return its log-likelihood.
 
     shares[i] = p_1 N(x_i; mean_1, v_1) / (p_1 N(x_i; mean_1, v_1) + p_2 N(x_i; mean_2, v_2)), of the lower Gaussian.
     """
@@ -309,7 +309,7 @@ def maximise(x: Floats, w: Int32s, shares: Floats, equal: bool, least: float, mi
 
 @kernel
 def log_density(mixture: Floats, k: int, x: float) -> float:
-    """The log of a Gaussian's share times its density: log p_k - log(2 pi v_k) / 2 - (x - mean_k)^2 / (2 v_k)."""
+    """Return the log of a Gaussian's share times density: log p_k - log(2 pi v_k) / 2 - (x - mean_k)^2 / (2 v_k)."""
     v, from_mean = mixture[k, _VARIANCE], x - mixture[k, _MEAN]
     share = max(mixture[k, _SHARE], _TINY)
     return math.log(share) - 0.5 * math.log(2.0 * math.pi * v) - from_mean * from_mean / (2.0 * v)
@@ -317,9 +317,9 @@ def log_density(mixture: Floats, k: int, x: float) -> float:
 
 @kernel
 def equally_likely(mixture: Floats) -> float:
-    """The place between their means where both Gaussians are equally likely; the midpoint if there is none.
+    """Return the point between their means at which both Gaussians are equally likely; the midpoint if there is none.
 
-    The difference of the log densities changes its sign at most once between the means, so bisection finds the place.
+    The difference of the log densities changes its sign at most once between the means, so bisection finds the point.
     """
     low, high = mixture[0, _MEAN], mixture[1, _MEAN]
     at_low = log_density(mixture, 0, low) - log_density(mixture, 1, low)

@@ -4,14 +4,14 @@ With a the distance of two rows without a link, any sum over rows j of a set T i
 
     sum w_j z_ij = a sum w_j + sum over the links (i, j), j in T, of w_j (z_ij - a)
 
-The first part follows from weights alone, and the second one visits only links. So a candidate costs the order of the
-node's rows and the node's links, whatever the number of pairs. The integers are those as which
-`distforest.growth.cuts.mean_distance` reads the matrix, at the same scale, so every sum and every cut is the same bit
-for bit.
+The first part depends only on weights, and the second one visits only links. So a candidate costs the order of the
+node's rows and the node's links, whatever the number of pairs. The integers are those of
+`distforest.growth.cuts.mean_distance` for the matrix, at the same scale, so every sum and every cut is the same bit for
+bit.
 
-Each level has its own links: of those of the level above, the ones whose rows are still in one node. A row of a node is
-named by its position among the node's rows, so a node's links are about its own rows alone, and sums over a small node
-read little memory, wherever its rows are among all::
+Each level has its own links: those of the level above whose rows are still in one node. A row of a node is identified
+by its position among the node's rows, so a node's links are only about its own rows, and sums over a small node read
+little memory, wherever its rows are among all rows::
 
     rows of the node     3  5  6  9           links of row 3: to 5 and 9        place  1  3
     place                0  1  2  3           links of row 5: to 3              place  0
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
 class GraphLinks(NamedTuple):
     """The links of each row of a level, or of each row of the graph."""
 
-    begin: Ints  # where each row's links begin, and in the end their number, shape (m + 1,)
-    place: Int32s  # the place of the other row in the node, or in the graph, ascending for each row, shape (n_links,)
+    begin: Ints  # start of each row's links, and at the end their number, shape (m + 1,)
+    place: Int32s  # position of the other row in the node, or in the graph, ascending for each row, shape (n_links,)
     distance: Float32s  # the distance z_ij of each link, which is not that of rows without a link, shape (n_links,)
 
 
@@ -66,7 +66,7 @@ class LevelLinks:
     frontier: Frontier
 
     def first_rows(self, some: Frontier) -> Ints:
-        """Where in the level the rows of each of some of its nodes begin, shape (n_nodes,)."""
+        """Return the start, in the level, of the rows of each of some of its nodes, shape (n_nodes,)."""
         keys, wanted = (one.tree.astype(np.int64) << 32 | one.node for one in (self.frontier, some))
         first: Ints = self.frontier.starts[np.searchsorted(keys, wanted)]
         return first
@@ -85,12 +85,12 @@ class GraphDistance(Steady):
 
     @classmethod
     def from_graph(cls, graph: GraphDistances, largest: float) -> GraphDistance:
-        """The criterion for a graph, with the ``largest`` absolute distance of rows that may be drawn."""
+        """Return the criterion for a graph, with the ``largest`` absolute distance of rows that may be drawn."""
         links = GraphLinks(graph.stored.indptr, graph.stored.indices, graph.values)
         return cls(links, graph.absent, math.frexp(largest)[1])
 
     def at(self, frontier: Frontier) -> Self:
-        """The criterion with the links of this level."""
+        """Return the criterion with the links of this level."""
         here, begin = LevelRows.from_frontier(frontier), np.zeros(len(frontier.rows) + 1, np.int64)
         if self.level is None:
             place = np.full(len(self.of_graph.begin) - 1, -1, np.int32)
@@ -107,14 +107,14 @@ class GraphDistance(Steady):
         return replace(self, level=LevelLinks(links, frontier))
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
-        """Whether two pairs of a node differ in their distance."""
+        """Return whether two pairs of a node differ in their distance."""
         assert self.level is not None  # noqa: S101  (the grower calls `at` first)
         differs = np.zeros(frontier.n_nodes, np.bool_)
         links_differ(frontier.starts, self.level.first_rows(frontier), self.level.links, differs)
         return differs
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
-        """The best cut of each node."""
+        """Return the best cut of each node."""
         assert self.level is not None  # noqa: S101  (the grower calls `at` first)
         cuts, longest = Cuts.none(frontier.n_nodes), int(frontier.sizes.max(initial=0))
         first, begin = self.level.first_rows(frontier), self.level.links.begin
@@ -129,11 +129,11 @@ class GraphDistance(Steady):
 
 
 class GraphRoom(NamedTuple):
-    """Working arrays for the sums of a node, and what is the same in all nodes."""
+    """Working arrays for the sums of a node, and constants of all nodes."""
 
     sums: SumRoom  # the sums of each row and candidate
     terms: Ints  # w_j (z_ij - a) of each link of a node, in fixed point
-    # lanes, found: ranks and sums of some candidates, side by side, as `add_earlier` takes them
+    # lanes, found: ranks and sums of some candidates, side by side, as `add_earlier` needs them
     lanes: Int32s
     found: Ints
     # absent, pattern: the distance a of rows without a link, and its bits without the sign
@@ -146,7 +146,7 @@ class GraphRoom(NamedTuple):
 
 
 class LevelRows(NamedTuple):
-    """The nodes of a level: where their rows begin, the rows, and the tree of each node."""
+    """The nodes of a level: the start of their rows, the rows, and the tree of each node."""
 
     starts: Ints
     rows: Int32s
@@ -154,13 +154,13 @@ class LevelRows(NamedTuple):
 
     @classmethod
     def from_frontier(cls, frontier: Frontier) -> LevelRows:
-        """The nodes of a frontier."""
+        """Return the nodes of a frontier."""
         return cls(frontier.starts, frontier.rows, frontier.tree)
 
 
 @kernel
 def count_root_links(here: LevelRows, graph: GraphLinks, place: Int32s, count: Ints) -> None:
-    """count[r] = number of links of row r to rows of its root; ``place``, -1 for all rows, is left so."""
+    """count[r] = number of links of row r to rows of its root; ``place``, -1 for all rows, is restored."""
     for node in range(here.starts.shape[0] - 1):
         rows = here.rows[here.starts[node] : here.starts[node + 1]]
         for r in range(rows.shape[0]):
@@ -196,9 +196,9 @@ def take_root_links(here: LevelRows, graph: GraphLinks, place: Int32s, links: Gr
 def follow_links(here: LevelRows, above: LevelRows, links: GraphLinks, moved: Int32s, taken: GraphLinks) -> None:
     """Fill ``taken`` with the ``links`` of the level above whose two rows are still in one node.
 
-    Nodes come in the order of those that they were cut from, and rows keep theirs, so no row is looked up by its
-    number: a node's children are found by walking down its rows. ``taken`` has room for one link more than there are
-    above: links that were cut are written at the next free place, without a branch that could be mispredicted.
+    Nodes are in the order of those that they were cut from, and rows keep theirs, so no row is looked up by its number:
+    a node's children are found by walking down its rows. ``taken`` has room for one link more than there are above:
+    links that were cut are written at the next free position, without a branch that could be mispredicted.
 
     ::
 
@@ -217,7 +217,7 @@ def follow_links(here: LevelRows, above: LevelRows, links: GraphLinks, moved: In
 
 @no_refcount
 def is_child(node: int, here: LevelRows, parent: int, above: LevelRows) -> bool:
-    """Whether the rows of a node are rows of a node above; of a node without rows nobody needs to know."""
+    """Return whether the rows of a node are rows of a node above; for a node without rows it does not matter."""
     if here.starts[node] == here.starts[node + 1]:
         return True
     first = here.rows[here.starts[node]]
@@ -249,7 +249,7 @@ def follow_child(
     filled: np.int64,
     taken: GraphLinks,
 ) -> np.int64:
-    """Write the links of a node's rows, from the place ``filled`` on; returns the place after the last one."""
+    """Write the links of a node's rows, from position ``filled`` on; return the position after the last one."""
     first, last, start = here.starts[node], here.starts[node + 1], above.starts[parent]
     place = start
     for r in range(first, last):
@@ -265,7 +265,7 @@ def follow_child(
 
 @kernel
 def links_differ(starts: Ints, first: Ints, links: GraphLinks, differs: NDArray[np.bool_]) -> None:
-    """differs[f] = whether two z_ij of the node differ, self pairs included: some are linked, and not all alike."""
+    """differs[f] = whether two z_ij of the node differ, self pairs included: some are linked, not all alike."""
     for node in range(starts.shape[0] - 1):
         size = starts[node + 1] - starts[node]
         begin, end = links.begin[first[node]], links.begin[first[node] + size]
@@ -309,20 +309,20 @@ def cut_graph(
 
 @no_refcount
 def bits_of_distance(distances: Float32s, e: int) -> np.int64:
-    """The pattern of a distance without its sign: the larger number has the larger one."""
+    """Return the bit pattern of a distance without its sign; a larger number has a larger pattern."""
     return np.int64(distances.view(np.int32)[e] & 0x7FFFFFFF)
 
 
 @no_refcount
 def largest_of_row(i: int, begin: Ints, links: GraphLinks, absent: int) -> tuple[np.int64, np.int64]:
-    """The largest pattern of the distances of row i of a node, and the first place where it stands."""
+    """Return the largest pattern of the distances of row i of a node, and its first position."""
     size = begin.shape[0] - 1
     largest, place, free = np.int64(0), np.int64(0), np.int64(0)
     for e in range(begin[i], begin[i + 1]):
         pattern = bits_of_distance(links.distance, e)
         if pattern > largest:
             largest, place = pattern, np.int64(links.place[e])
-        free += links.place[e] == free  # the first place without a link, as the places ascend
+        free += links.place[e] == free  # the first position without a link, as positions ascend
     if free < size and (absent > largest or (absent == largest and free < place)):
         return np.int64(absent), free
     return largest, place
@@ -330,7 +330,7 @@ def largest_of_row(i: int, begin: Ints, links: GraphLinks, absent: int) -> tuple
 
 @no_refcount
 def guessed_exponent(begin: Ints, links: GraphLinks, absent: int) -> np.int64:
-    """The least e with |z_ij| < 2^e in two rows of a node, at least -126: in those that `largest_exponent` reads."""
+    """Return the least e with |z_ij| < 2^e in the two rows that `largest_exponent` reads, at least -126."""
     size = begin.shape[0] - 1
     largest, farthest = largest_of_row(0, begin, links, absent)
     if size > 1:
@@ -341,7 +341,7 @@ def guessed_exponent(begin: Ints, links: GraphLinks, absent: int) -> np.int64:
 
 @no_refcount
 def whole_exponent(begin: Ints, links: GraphLinks, absent: int) -> np.int64:
-    """The least e with |z_ij| < 2^e in all rows of a node, at least -126."""
+    """Return the least e with |z_ij| < 2^e in all rows of a node, at least -126."""
     size, largest = begin.shape[0] - 1, np.int64(0)
     for e in range(begin[0], begin[size]):
         largest = max(largest, bits_of_distance(links.distance, e))
@@ -352,7 +352,7 @@ def whole_exponent(begin: Ints, links: GraphLinks, absent: int) -> np.int64:
 
 @no_refcount
 def sum_links(begin: Ints, links: GraphLinks, weights: Int32s, fixed: FixedPoint, room: GraphRoom) -> bool:
-    """Fill c_i, r_i and s_i of each row and candidate; False if a distance of the node does not fit."""
+    """Fill c_i, r_i and s_i of each row and candidate; return False if a distance of the node does not fit."""
     size, start, sums = begin.shape[0] - 1, begin[0], room.sums
     absent, m = np.int64(in_fixed_point(room.absent, fixed)), np.int64(0)
     for w in weights:
@@ -381,7 +381,7 @@ def sum_links(begin: Ints, links: GraphLinks, weights: Int32s, fixed: FixedPoint
 
 @no_refcount
 def rank_all(values: Floats, first: int, size: int, sums: SumRoom) -> None:
-    """`rank_rows` for a node whose rows stand at their own places; unobserved rows come last, in any order."""
+    """`rank_rows` for a node whose rows are at their own positions; unobserved rows come last, in any order."""
     for k in range(values.shape[0]):
         rank, order = sums.rank[k], sums.order[k]
         sums.n_observed[k] = order_values(values[k, first : first + size], order, sums.keys, sums.spare)
@@ -393,7 +393,7 @@ def rank_all(values: Floats, first: int, size: int, sums: SumRoom) -> None:
 def sum_candidates(first: int, last: int, begin: Ints, place: Int32s, room: GraphRoom) -> None:
     """c_i = sum of terms over the rows j before i in the order of each candidate first to last - 1; r_i over all.
 
-    Both without what rows without a link add: see `add_absent`.
+    Both omit the terms of rows without a link: see `add_absent`.
     """
     size, start, sums, lanes, found = begin.shape[0] - 1, begin[0], room.sums, room.lanes, room.found
     all_observed = True

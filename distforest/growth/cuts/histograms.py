@@ -1,8 +1,8 @@
-"""Cuts of binned columns: a search that reads codes where they lie, in place of values.
+"""Cuts of binned columns: a search that reads codes in place, instead of values.
 
 In a node of many rows each bin is a group of the scan (`distforest.growth.cuts.scan`); in a small one each row is, in
-the order of its code. Tallies are exact, so the cuts are the same. Gini impurity with plain weights has a search of its
-own, which is up to three times as fast (`distforest.growth.cuts.class_histograms`).
+the order of its code. Tallies are exact, so the cuts are the same. Gini impurity with plain weights has a separate
+search, which is up to three times as fast (`distforest.growth.cuts.class_histograms`).
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ Codes = NDArray[np.uint8]
 
 N_CODES = 256
 _SIDE_BY_SIDE = 128
-"""Rows that are added candidate by candidate, while their lines are in the processor's cache."""
+"""Number of rows that are added candidate by candidate, while their lines are in the processor's cache."""
 _ROOM = 1 << 20
 """Bytes of bins that are held at once, unless one candidate takes more."""
 _FEW = 32
-"""Most rows of a node that is searched in the order of its codes."""
+"""Largest number of rows of a node that is searched in the order of its codes."""
 
 
 def cut_binned(
@@ -54,7 +54,7 @@ def cut_binned(
 def best_codes(
     source: BinnedSource, criterion: Tallied, frontier: Frontier, projections: Projections, limits: Limits
 ) -> Cuts:
-    """The best cut of each node over its candidates, of which each reads a single column, or none and is never cut."""
+    """Return the best cut of each node over its candidates, each of a single column, or of none, which is never cut."""
     cuts, columns, missing = Cuts.none(frontier.n_nodes), columns_read(projections), source.missing_code
     codes, truth, impurity = source.codes, criterion.truth, criterion.impurity
     cut_codes(frontier.nodes, codes, columns, truth, impurity, limits.min_samples_leaf, missing, cuts)
@@ -70,7 +70,7 @@ class ColumnsRead(NamedTuple):
     column
         The column of each candidate that reads one, one node after another, shape (n,).
     begin
-        Where those of each node begin, shape (n_nodes + 1,).
+        Start of the columns of each node, shape (n_nodes + 1,).
     """
 
     column: Int32s
@@ -78,7 +78,7 @@ class ColumnsRead(NamedTuple):
 
 
 def columns_read(projections: Projections) -> ColumnsRead:
-    """The columns of candidates that read one each, or none.
+    """Return the columns of candidates that read one each, or none.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def columns_read(projections: Projections) -> ColumnsRead:
 
 
 def count_among_all(projections: Projections, cuts: Cuts) -> None:
-    """Let candidates that are counted among those of their node that read a column be counted among all of them."""
+    """Renumber candidates, counted among those that read a column, among all candidates of their node."""
     if len(projections.columns) == len(projections.offset) - 1:
         return
     candidate = np.flatnonzero(np.diff(projections.offset)) % projections.width
@@ -108,7 +108,7 @@ def cut_codes(
     missing: int,
     cuts: Cuts,
 ) -> None:
-    """As `cut_rows`, over the codes of the columns that each node reads; ``missing`` is no value."""
+    """As `cut_rows`, over the codes of the columns that each node reads; ``missing`` is not a value."""
     starts, rows, weights = nodes
     longest, rules = longest_of(starts), (min_leaf, True)
     at_once = max(1, min(longest_of(columns.begin), _ROOM // (8 * N_CODES * (impurity.n_sums + 1))))
@@ -142,7 +142,7 @@ def cut_codes(
 
 @no_refcount
 def clear_bins(n_candidates: int, bins: SummedGroups) -> None:
-    """Let the bins of some candidates be empty."""
+    """Clear the bins of some candidates."""
     n = n_candidates * N_CODES
     sums = bins.sums.reshape(bins.sums.size)[: n * bins.sums.shape[1]]
     bins.weights[:n] = 0
@@ -162,9 +162,9 @@ def add_codes(codes: Codes, rows: Int32s, columns: Int32s, groups: RowGroups, bi
 
 @no_refcount
 def order_bins(bins: RowGroups, first: int, missing: int, order: Ints) -> tuple[int, int]:
-    """Fill ``order`` with the bins of a candidate that hold rows, from bin ``first`` on.
+    """Fill ``order`` with the bins of a candidate that have rows, from bin ``first`` on.
 
-    The bin of missing values comes last. Returns how many bins hold values, and how many hold rows.
+    The bin of missing values comes last. Return the number of bins with values, and of bins with rows.
     """
     n = 0
     for b in range(first, first + N_CODES):

@@ -2,7 +2,7 @@
 
 The distances of a node are read in fixed point, as integers below 2^26, so that one times a weight up to 31 fits 32
 bits and every sum is exact; with larger weights they have fewer bits. Each node has its own scale, so a large distance
-costs digits only in the nodes that hold it. The scale follows from the node's largest distance, which is guessed from
+costs digits only in the nodes that contain it. The scale depends on the node's largest distance, which is guessed from
 two of its rows. If the guess proves too small, the node is read again.
 """
 
@@ -36,28 +36,28 @@ from distforest.jit import fetch, no_refcount
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 DISTANCE_BITS = 26
-"""Most bits of the integers as which distances are read; the largest of a node has at most three fewer."""
+"""Largest number of bits of the integers of distances; the largest distance of a node has at most three fewer."""
 
 STEP = 4
 """Scales of nodes differ from that of the matrix by a power of two whose exponent is a multiple of this.
 
-So a guess of the largest distance that is too small is mostly good enough.
+So a guess of the largest distance that is too small is usually good enough.
 """
 
 MOST_BITS = 126
 """Exponent of the finest scale, a power of two, that is a float32 number."""
 
 LARGEST_FLOAT = float(np.finfo(np.float32).max)
-"""The largest distance that is a float32 number."""
+"""Largest distance that is a float32 number."""
 
 CELLS_OF_32_BITS = 64
-"""Cells of a row that are added in 32 bits if their sum fits, as it does unless nearly all are the largest."""
+"""Number of cells of a row that are added in 32 bits if their sum fits, as it usually does."""
 
 NEARBY_ROWS, ROWS_AHEAD = 1 << 12, 24
-"""Most rows of a node whose sums stay near the processor; and how many rows before it is read a row's are fetched."""
+"""Largest number of rows of a node whose sums stay in the cache; rows by which a row's sums are prefetched."""
 
 NEAR_CELLS = 1 << 17
-"""Most cells of a matrix that fits the processor's cache as a whole, so that packing gains nothing."""
+"""Largest number of cells of a matrix that fits the processor's cache, so that packing gains nothing."""
 
 
 @dataclass(frozen=True)
@@ -75,24 +75,24 @@ class MeanDistance(Steady):
 
     @classmethod
     def from_distances(cls, distances: Float32s, largest: float, places_missing: bool = False) -> MeanDistance:
-        """The criterion for ``distances``, shape (n_rows, n_rows), with the ``largest`` of their absolute values."""
+        """Return the criterion for ``distances``, shape (n_rows, n_rows), with the ``largest`` absolute value."""
         return cls(distances, math.frexp(largest)[1], places_missing=places_missing)
 
     def at(self, frontier: Frontier) -> Self:
-        """The criterion itself, or with this level's blocks packed if their cells are scattered among twice as many."""
+        """Return the criterion, with this level's blocks packed if their cells are scattered among twice as many."""
         n_cells = int((frontier.sizes**2).sum())
         if not 0 < n_cells <= min(PACKED_CELLS, self._scattered_among(frontier) // 2):
             return self
         return self.pack(frontier)
 
     def pack(self, frontier: Frontier) -> Self:
-        """The criterion with the blocks of the nodes of ``frontier`` packed, for this level and those below."""
+        """Return the criterion with the blocks of the nodes of ``frontier`` packed, for this level and those below."""
         cells = np.empty(int((frontier.sizes**2).sum()), np.float32)
         pack_blocks(frontier.starts, self.where(frontier), cells)
         return self.holding(frontier, cells)
 
     def holding(self, frontier: Frontier, cells: Float32s) -> Self:
-        """The criterion with ``cells``, the blocks of the nodes of ``frontier`` one after another, row by row."""
+        """Return the criterion with ``cells``, the blocks of the nodes of ``frontier`` in order, row by row."""
         sizes, place = frontier.sizes, frontier.place
         begin = np.cumsum(sizes**2) - sizes**2
         slot = (np.arange(len(place)) - frontier.starts[place]).astype(np.int32)
@@ -103,18 +103,18 @@ class MeanDistance(Steady):
         return replace(self, packed=blocks)
 
     def entries(self, frontier: Frontier) -> Ints:
-        """The entry in `Blocks` of each row of each node."""
+        """Return the entry in `Blocks` of each row of each node."""
         return np.repeat(frontier.tree * len(self.distances), frontier.sizes) + frontier.rows
 
     def _scattered_among(self, frontier: Frontier) -> int:
-        """The number of cells among which the level's blocks are now; 0 if the matrix is too small for it to matter."""
+        """Return the number of cells among which the level's blocks are now; 0 if the matrix is small."""
         if self.packed is not None:
             return len(self.packed.cells)
         n_cells = len(self.distances) ** 2
         return n_cells * len(np.unique(frontier.tree)) if n_cells > NEAR_CELLS else 0
 
     def where(self, frontier: Frontier) -> Where:
-        """The place of each node's block, as kernels take it."""
+        """Return the location of each node's block, for kernels."""
         if self.packed is None:
             row_start = frontier.rows.astype(np.int64) * self.distances.shape[1]
             return Where.from_cells(np.asarray(self.distances).reshape(-1), row_start, frontier.rows)
@@ -122,14 +122,14 @@ class MeanDistance(Steady):
         return Where.from_cells(self.packed.cells, self.packed.row_start[entry], self.packed.slot[entry])
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
-        """Whether two pairs of a node differ in their distance."""
+        """Return whether two pairs of a node differ in their distance."""
         differs = np.zeros(frontier.n_nodes, np.bool_)
         row = np.empty(frontier.sizes.max(initial=0), np.float32)
         distances_differ(frontier.starts, self.where(frontier), row, differs)
         return differs
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
-        """The best cut of each node."""
+        """Return the best cut of each node."""
         cuts = Cuts.none(frontier.n_nodes)
         room = SumRoom.allocate(len(values), int(frontier.sizes.max(initial=0)), len(self.distances))
         room = room._replace(places_missing=self.places_missing)
@@ -151,7 +151,7 @@ class SumRoom(NamedTuple):
                                                             share   w3  0 w5 w6  0  0 w9                 w3 w5 w6 w9
                                                             place    0  2  3  6                           0  1  2  3
 
-    The two ``rows`` are in fixed point, and ``gathered`` is a row in float32, which ``read`` shows read-only, of the
+    The two ``rows`` are in fixed point, and ``gathered`` is a row in float32, which ``read`` shows read-only, with the
     type of `Where.cells`. ``rank`` has such a row for each candidate. ``order``, ``earlier`` and ``across``, the sums
     c_i and r_i, have an entry for each candidate and row of the node; ``itself``, w_i z_ii, and ``whole``, s_i, have
     one for each row. ``places_missing`` is the criterion's.
@@ -175,7 +175,7 @@ class SumRoom(NamedTuple):
 
     @classmethod
     def allocate(cls, n_candidates: int, longest: int, n_rows: int) -> SumRoom:
-        """Room for nodes of up to ``longest`` rows of ``n_rows``."""
+        """Allocate the arrays for nodes of up to ``longest`` rows of ``n_rows``."""
         order, earlier, across = np.empty((3, n_candidates, longest), np.int64)
         place, itself = np.empty((2, longest), np.int32)
         cells = in_lines(4 + n_candidates, min(int(SPREAD * longest), n_rows))
@@ -198,7 +198,7 @@ def distances_differ(starts: Ints, where: Where, row: Float32s, differs: NDArray
 
 @no_refcount
 def rows_differ(first: int, last: int, begin: int, end: int, where: Where, row: Float32s) -> bool:
-    """Whether an observed z_ij of the rows begin to end - 1 of a node is not the one of its first row to itself."""
+    """Return whether an observed z_ij of the rows begin to end - 1 of a node differs from its first row's self pair."""
     reference = where.cells[where.row_start[first] + where.slot[first]]
     for i in range(begin, end):
         gather(i, first, last, where, row)
@@ -226,7 +226,7 @@ def cut_distances(
         n_seen, bits = min(size, 2), np.int64(0)
         for _ in range(2):  # one call, as each call is compiled
             bits = distance_bits(exponent, largest_exponent(first, last, where, n_seen, room.gathered), most)
-            spare = np.int64(n_seen == size)  # all fit then, but the largest may be rounded to 2^most, of a bit more
+            spare = np.int64(n_seen == size)  # all fit then, but the largest may round to 2^most, one bit more
             fixed = scale_of(bits, most + spare)
             if length < CELLS_OF_32_BITS:
                 fits = sum_short_rows(first, last, where, is_whole, length, fixed, room)
@@ -242,9 +242,9 @@ def cut_distances(
 
 @no_refcount
 def rank_rows(places: Int32s, weights: Int32s, values: Floats, first: int, room: SumRoom) -> tuple[int, bool]:
-    """Order a node's rows, which begin at ``first``, by the values of each candidate; returns as `block_cells` does.
+    """Order a node's rows, which begin at ``first``, by the values of each candidate; return as `block_cells`.
 
-    A part of one row of ``values`` lies in one piece, so `order_values` is compiled once for all criteria.
+    A part of a row of ``values`` is contiguous, so `order_values` is compiled once for all criteria.
     """
     length, is_whole = block_cells(places, weights, room.place, room.share)
     size = places.shape[0]
@@ -259,9 +259,9 @@ def rank_rows(places: Int32s, weights: Int32s, values: Floats, first: int, room:
 
 @no_refcount
 def largest_exponent(first: int, last: int, where: Where, n_rows: int, row: Float32s) -> np.int64:
-    """The least e with |z_ij| < 2^e in ``n_rows`` of a node's rows, at least -126.
+    """Return the least e with |z_ij| < 2^e in ``n_rows`` of a node's rows, at least -126.
 
-    The rows are the first, the one farthest from it, and so on; or all rows in their order.
+    The rows are the first, the one farthest from it, and so on; or all rows in order.
     """
     largest, farthest, size = np.int32(0), 0, last - first
     for step in range(n_rows):
@@ -276,7 +276,7 @@ def largest_exponent(first: int, last: int, where: Where, n_rows: int, row: Floa
 
 @no_refcount
 def exponent_of_rows(first: int, last: int, begin: int, end: int, where: Where, row: Float32s) -> np.int64:
-    """The least e with |z_ij| < 2^e for all observed z_ij in the rows begin to end - 1 of a node, at least -126."""
+    """Return the least e with |z_ij| < 2^e for all observed z_ij in the rows begin to end - 1 of a node, e >= -126."""
     largest, size = np.int32(0), last - first
     for i in range(begin, end):
         gather(i, first, last, where, row)
@@ -289,7 +289,7 @@ def exponent_of_rows(first: int, last: int, begin: int, end: int, where: Where, 
 
 @no_refcount
 def digits(weights: Int32s) -> np.int64:
-    """The most bits b <= 26 of a node's integers with 2^b w_i < 2^31 for all weights, and 2^(b+1) (sum w)^2 < 2^63."""
+    """Return the most bits b <= 26 of integers with 2^b w_i < 2^31 for all weights and 2^(b+1) (sum w)^2 < 2^63."""
     largest, m = np.int64(0), np.int64(0)
     for w in weights:
         largest = max(largest, np.int64(w))
@@ -302,15 +302,15 @@ def digits(weights: Int32s) -> np.int64:
 
 @no_refcount
 def distance_bits(exponent: int, of_node: int, most: int) -> np.int64:
-    """The exponent of a node's scale, which takes 2^of_node, a bound of its distances, to 2^(most-3) ... 2^most.
+    """Return the exponent of a node's scale, which maps 2^of_node, a bound of its distances, to 2^(most-3) ... 2^most.
 
-    The scale takes 2^exponent, a bound of all distances, to 2^most or to 2^4, 2^8 ... times as much.
+    The scale maps 2^exponent, a bound of all distances, to 2^most or to 2^4, 2^8 ... times as much.
     """
     return np.int64(min(most - exponent + (exponent - of_node) // STEP * STEP, MOST_BITS))
 
 
 class FixedPoint(NamedTuple):
-    """The scale that takes distances to integers, and the limit below which these have at most ``most`` bits."""
+    """The scale that maps distances to integers, and the limit below which these have at most ``most`` bits."""
 
     scale: np.float32
     limit: np.float32
@@ -319,7 +319,7 @@ class FixedPoint(NamedTuple):
 
 @no_refcount
 def scale_of(bits: np.int64, most: np.int64) -> FixedPoint:
-    """The scale with this exponent, for integers of so many bits; its limit is a float32 number."""
+    """Return the scale with exponent ``bits``, for integers of ``most`` bits; its limit is a float32 number."""
     limit = min(math.ldexp(1.0, int(most - bits)), LARGEST_FLOAT)
     return FixedPoint(np.float32(math.ldexp(1.0, int(bits))), np.float32(limit), most)
 
@@ -328,7 +328,7 @@ def scale_of(bits: np.int64, most: np.int64) -> FixedPoint:
 def sum_short_rows(
     first: int, last: int, where: Where, is_whole: bool, length: int, fixed: FixedPoint, room: SumRoom
 ) -> bool:
-    """Fill c_i and r_i of each row and candidate, one row after another; False if the node's distances do not fit."""
+    """Fill c_i and r_i of each row and candidate, one row after another; return False if distances do not fit."""
     size, row, share = last - first, room.rows[0, :length], room.share[:length]
     cells = room.read[:length]
     for i in range(size):
@@ -396,7 +396,7 @@ def sum_long_rows(
 def take_row(
     i: int, first: int, last: int, where: Where, is_whole: bool, fixed: FixedPoint, room: SumRoom, row: Int32s
 ) -> tuple[np.int64, bool, bool]:
-    """Fill ``row`` with row i of a node's block, read as a whole or gathered; returns what `weigh_chunks` returns."""
+    """Fill ``row`` with row i of a node's block, read as a whole or gathered; return the result of `weigh_chunks`."""
     length = row.shape[0]
     cells = room.read[:length]
     if is_whole:
@@ -409,7 +409,7 @@ def take_row(
 
 @no_refcount
 def weigh_chunks(values: Float32s, fixed: FixedPoint, weights: Int32s, row: Int32s) -> tuple[np.int64, bool, bool]:
-    """`weigh`; returns the sum, whether sums over chunks fit 32 bits, and whether all values fit.
+    """`weigh`; return the sum, whether sums over chunks fit 32 bits, and whether all values fit.
 
     Sums over chunks fit if there is a whole chunk, no value is negative, and the sum of each whole chunk fits.
     """
@@ -434,7 +434,7 @@ def weigh_chunks(values: Float32s, fixed: FixedPoint, weights: Int32s, row: Int3
 
 @no_refcount
 def weigh(values: Float32s, fixed: FixedPoint, weights: Int32s, row: Int32s) -> tuple[np.int64, np.int32]:
-    """row[j] = weights[j] values[j] in fixed point; returns their sum, and the bits of values of positive weight."""
+    """row[j] = weights[j] values[j] in fixed point; return their sum, and the bits of values of positive weight."""
     total, reach = np.int64(0), np.int32(0)
     for j in range(values.shape[0]):
         value = in_fixed_point(values[j], fixed)
@@ -460,10 +460,10 @@ def masked_sums(
     where: Where,
     ahead: tuple[np.int64, np.int64],
 ) -> tuple[np.int64, np.int64]:
-    """The sum of one[j] over the j with rank[j] < limits[0], and of other[j] over those with rank[j] < limits[1].
+    """Sum one[j] over the j with rank[j] < limits[0], and other[j] over those with rank[j] < limits[1].
 
     Whole chunks are summed in 32 bits if ``is_narrow``, see `weigh_chunks`. With each chunk a line of memory is fetched
-    at each of the two places ``ahead``.
+    at each of the two positions ``ahead``.
     """
     limit, other_limit = limits
     if not is_narrow:
@@ -487,7 +487,7 @@ def masked_sums(
 
 @no_refcount
 def wide_sum(values: Int32s, rank: Int32s, limit: np.int32) -> np.int64:
-    """One of the `masked_sums`, in 64 bits, without a branch, so that it is vectorised."""
+    """Return one of the `masked_sums`, in 64 bits, without a branch, so that it is vectorised."""
     total = np.int64(0)
     for j in range(values.shape[0]):
         value = np.int64(values[j])
@@ -499,7 +499,7 @@ def wide_sum(values: Int32s, rank: Int32s, limit: np.int32) -> np.int64:
 def scan_distances(
     node: int, values: Floats, first: int, weights: Int32s, room: SumRoom, min_leaf: int, cuts: Cuts
 ) -> None:
-    """Scan each candidate's order, with the missing rows left out, or on the right and then on the left."""
+    """Scan each candidate's order, with the missing rows omitted, or on the right and then on the left."""
     size = weights.shape[0]
     for k in range(values.shape[0]):
         scan_candidate(node, (k, k), values[k, first : first + size], weights, room, min_leaf, cuts)
@@ -509,7 +509,7 @@ def scan_distances(
 def scan_candidate(
     node: int, which: tuple[int, int], values: Floats, weights: Int32s, room: SumRoom, min_leaf: int, cuts: Cuts
 ) -> None:
-    """`scan_distances` for one candidate: ``which`` holds its number, and its place in ``room``."""
+    """`scan_distances` for one candidate: ``which`` contains its number, and its position in ``room``."""
     are_left_out = room.n_observed[which[1]] == weights.shape[0] or not room.places_missing
     for turn in range(1 if are_left_out else 2):  # one call, as each call is compiled
         side = STAY if are_left_out else (LEFT if turn else RIGHT)

@@ -1,4 +1,4 @@
-"""The parting of nodes by exemplars: each row goes to the nearest, and what that gains.
+"""Splitting of nodes by exemplars: each row goes to the nearest one; and the gain of this split.
 
 ::
 
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
     from distforest.sources.source import Source
 
 STAYS = -1
-"""The exemplar of a row that lacks the similarity to one of them."""
+"""Marks a row that lacks the similarity to an exemplar."""
 
 
 class Parted(NamedTuple):
-    """How nodes are parted by one candidate each."""
+    """The splits of nodes by one candidate each."""
 
     gain: Floats  # its gain in fixed-point units, or `NO_CUT`, shape (n_nodes,)
-    is_kept: NDArray[np.bool_]  # whether each exemplar is kept, node after node; of no meaning where there is no cut
-    # the exemplar to which each row goes, counted among those that are kept, or `STAYS`, shape (n_rows,)
+    is_kept: NDArray[np.bool_]  # whether each exemplar is kept, node after node; undefined without a cut
+    # the exemplar to which each row goes, counted among kept ones, or `STAYS`, shape (n_rows,)
     child: NDArray[np.int8]
 
 
 def part_by_exemplars(
     source: Source, criterion: Gini, frontier: Frontier, exemplars: Projections, min_leaf: int
 ) -> Parted:
-    """Part each node by its exemplars, the columns of its only candidate; see `go_to_nearest`."""
+    """Split each node by its exemplars, the columns of its only candidate; see `go_to_nearest`."""
     size = np.diff(exemplars.offset)
     most = int(size.max(initial=1))
     alone = offsets((np.arange(most) < size[:, None]).reshape(-1))
@@ -59,7 +59,7 @@ def go_to_nearest(
 ) -> None:
     """child[r] = argmax_c values[c, r] over the exemplars of the row's node, the first of equals, and the gain.
 
-    An exemplar to which rows of less weight than ``min_leaf`` go is not kept, and they go to the nearest that is. A
+    An exemplar to which rows of less weight than ``min_leaf`` go is not kept, and they go to the nearest kept one. A
     node has no cut if fewer than two are kept.
     """
     starts, _, weights = nodes
@@ -109,7 +109,7 @@ def find_nearest(values: Floats, kept: NDArray[np.bool_], child: NDArray[np.int8
 def gain_of_children(
     node: int, nodes: Nodes, n_children: int, child: NDArray[np.int8], codes: Int32s, class_weights: Ints, counts: Ints
 ) -> float:
-    """P(S)/m - sum_c P(L_c)/m_c; 0 where it is rounding. ``counts``, zeros, are room for sums by child and class."""
+    """P(S)/m - sum_c P(L_c)/m_c; 0 if it is within rounding. ``counts``, zeros, becomes the sums by child and class."""
     starts, rows, weights = nodes
     for r in range(starts[node], starts[node + 1]):
         if child[r] != STAYS:

@@ -1,22 +1,22 @@
-"""The mean pairwise distance where some distances are unobserved: SMERF's Eq. 1 with what the observed pairs say.
+"""The mean pairwise distance where some distances are unobserved: SMERF's Eq. 1, estimated from the observed pairs.
 
 Of the m^2 ordered pairs of a node S with in-bag weights w, m = sum w, q = sum w_i^2 are of a row with itself; the
 others are of two different rows. With o_ij = 1 if z_ij is observed, else 0, and sums over i != j in a set T of rows::
 
     d(T) = sum w_i^2 z_ii      a(T) = sum w_i w_j o_ij z_ij      c(T) = sum w_i w_j o_ij      u(T) = m^2 - q - c
 
-The mean of the node over its observed pairs of different rows is g = a(S) / c(S). It stands for the unobserved pairs
+The mean of the node over its observed pairs of different rows is g = a(S) / c(S). It replaces the unobserved pairs
 of S, on either side of a cut::
 
     I(T) = (d(T) + a(T) + u(T) g) / m(T)^2
 
 A cut gains m I(S) - m_L I(L) - m_R I(R), as in the paper. So I(S) is the mean over observed pairs, with the pairs of a
-row with itself by their true share: these are always known and mostly 0, so they would outweigh the others where few of
-those are known, the more the smaller the node. Means over the observed pairs of each side alone would be unbiased
-where pairs are unobserved at random, but they vary the more, the fewer pairs a side has, and the largest of many such
-gains is a chance find; with g an unobserved pair is as far as the node's pairs usually are. The weights are sizes of
-nodes and not numbers of observed pairs, because the sizes are known. A node without an observed pair of different rows
-is not cut. A row of weight w counts as w equal rows, except that their pairs, of a row with itself, are left out of g.
+row with itself by their true share: these are always known and mostly 0, so they would outweigh the others if few of
+those are known, especially in small nodes. Means over the observed pairs of each side alone would be unbiased if pairs
+are unobserved at random, but their variance is larger, the fewer pairs a side has, and the largest of many such gains
+is a chance find; with g an unobserved pair is as far as the node's pairs usually are. The weights are sizes of nodes
+and not numbers of observed pairs, because the sizes are known. A node without an observed pair of different rows is not
+cut. A row of weight w counts as w equal rows, except that their pairs, of a row with itself, are omitted from g.
 
 With everything observed u = 0, and this is `distforest.growth.cuts.mean_distance` bit for bit, whose fixed point it
 shares. Sums of distances and of pairs are exact integers.
@@ -50,10 +50,10 @@ from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 @dataclass(frozen=True)
 class ObservedDistance(MeanDistance):
-    """z_ij from a symmetric float32 matrix, NaN where it is unobserved, and never on the diagonal."""
+    """z_ij from a symmetric float32 matrix, NaN if it is unobserved, which never happens on the diagonal."""
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
-        """The best cut of each node."""
+        """Return the best cut of each node."""
         cuts, longest = Cuts.none(frontier.n_nodes), int(frontier.sizes.max(initial=0))
         room = SumRoom.allocate(len(values), longest, len(self.distances))._replace(places_missing=self.places_missing)
         earlier, across = np.empty((2, len(values), longest), np.int64)
@@ -164,7 +164,7 @@ def observe(
 
 @no_refcount
 def sums_below(distances: Int32s, pairs: Int32s, rank: Int32s, limit: np.int32) -> tuple[np.int64, np.int64]:
-    """The sums of distances[j] and of pairs[j] over the j with rank[j] < limit, without a branch."""
+    """Return the sums of distances[j] and of pairs[j] over the j with rank[j] < limit, without a branch."""
     total, n_pairs = np.int64(0), np.int32(0)  # all weights of a node fit 32 bits together
     for j in range(distances.shape[0]):
         is_below = rank[j] < limit
@@ -182,7 +182,7 @@ def inside(side: Side, mean: float) -> float:
 
 @no_refcount
 def rest_of(whole: Side, left: Side, moved: np.int64, n_moved: np.int64) -> Side:
-    """The sums of the rows that are not in ``left``, whose pairs with all rows sum to ``moved`` and ``n_moved``."""
+    """Return the sums of the rows outside ``left``, whose pairs with all rows sum to ``moved`` and ``n_moved``."""
     a, c = whole.a - 2 * moved + left.a, whole.c - 2 * n_moved + left.c
     return Side(whole.m - left.m, whole.q - left.q, whole.d - left.d, a, c)
 
@@ -193,8 +193,8 @@ def scan_observed_order(
 ) -> None:
     """Scan one candidate's order by the recurrences of `cut_observed`.
 
-    Rows that lack the candidate's value are left out, or are all on the right, or all on the left, where the scan
-    starts with their sums, as in `scan_distance_order`.
+    Rows without the candidate's value are omitted, or are all on the right, or all on the left, where the scan starts
+    with their sums, as in `scan_distance_order`.
     """
     sums, before = room.sums, cuts.gain[node]
     n, order, earlier, n_earlier = sums.n_observed[k], sums.order[k], sums.earlier[k], room.earlier[k]

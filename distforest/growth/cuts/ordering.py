@@ -15,7 +15,7 @@ _INSERTION = 112  # keys up to which insertion is faster than radix
 
 
 class OrderRoom(NamedTuple):
-    """Room for the order of values, as long as the values: see `order_values`."""
+    """Working arrays for the order of values, as long as the values: see `order_values`."""
 
     order: Ints
     keys: NDArray[np.uint64]
@@ -23,19 +23,19 @@ class OrderRoom(NamedTuple):
 
     @classmethod
     def allocate(cls, longest: int) -> OrderRoom:
-        """Allocate room for at most ``longest`` values."""
+        """Allocate the arrays for at most ``longest`` values."""
         keys, spare = np.empty((2, longest), np.uint64)
         return cls(np.empty(longest, np.int64), keys, spare)
 
 
 @no_refcount
 def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: NDArray[np.uint64]) -> int:
-    """Fill order[:n] with the places of the n observed values in ascending order, equal values by place; returns n.
+    """Fill order[:n] with the positions of the n observed values in ascending order, ties by position; return n.
 
-    The rest of order[: len(values)] has the places of the missing values, in descending order.
+    The rest of order[: len(values)] has the positions of the missing values, in descending order.
 
-    A value's bits, mapped so that unsigned order is numeric order, and its place share one 64-bit key: the place
-    takes as many low bits as it needs. The keys are sorted; values that differ only in the bits that the place took
+    A value's bits, mapped so that unsigned order is numeric order, and its position share one 64-bit key: the position
+    takes as many low bits as it needs. The keys are sorted; values that differ only in the bits that the position took
     are corrected afterwards. ``order``, ``keys`` and ``spare`` are at least as long as ``values``.
     """
     size = values.shape[0]
@@ -44,7 +44,7 @@ def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: N
         low += 1
     place_bits = np.uint64((1 << low) - 1)
     bits = values.view(np.uint64)
-    n: int | np.int64 = np.int64(0)  # a literal would be a type of its own, and `_sort` compiled for both
+    n: int | np.int64 = np.int64(0)  # a literal would be another type, and `_sort` compiled for both
     vary, lost = np.uint64(0), np.uint64(0)
     for place in range(size):  # without a branch on what is missing, which would be mispredicted
         is_observed = values[place] == values[place]
@@ -58,14 +58,14 @@ def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: N
     _sort(keys, spare, n, vary & ~place_bits)
     for e in range(n):
         order[e] = np.int64(keys[e] & place_bits)
-    if lost:  # float32 values lose nothing for up to 2^29 rows
+    if lost:  # float32 values lose no bits for up to 2^29 rows
         _mend(bits, order, keys, spare, n, low)
     return int(n)
 
 
 @no_refcount
 def _ascending(bits: np.uint64) -> np.uint64:
-    """The bits of a float64, mapped so that unsigned order is numeric order; -0.0 is 0.0.
+    """Return the bits of a float64, mapped so that unsigned order is numeric order; -0.0 is 0.0.
 
     Low bits that are 0 in float32 values stay 0.
     """
@@ -78,7 +78,7 @@ def _ascending(bits: np.uint64) -> np.uint64:
 def _sort(keys: NDArray[np.uint64], spare: NDArray[np.uint64], n: int, vary: np.uint64) -> None:
     """Sort keys[:n] by the bits from the lowest to the highest one set in ``vary``, stable; those above are equal.
 
-    ``spare`` is not touched where the keys are few, and may then be ``keys``.
+    ``spare`` is not touched if the keys are few, and may then be ``keys``.
     """
     if n <= _INSERTION:
         _insert(keys, n)
@@ -131,9 +131,9 @@ def _radix(keys: NDArray[np.uint64], spare: NDArray[np.uint64], n: int, vary: np
 def _mend(
     bits: NDArray[np.uint64], order: Ints, keys: NDArray[np.uint64], spare: NDArray[np.uint64], n: int, low: int
 ) -> None:
-    """Correct the order of runs whose keys agree above the ``low`` bits of the place though their values differ.
+    """Correct the order of runs whose keys agree above the ``low`` bits of the position, but whose values differ.
 
-    In a run only the low bits of the values differ, so these and the place share a key again.
+    Within a run only the low bits of the values differ, so these and the position share a key again.
     """
     place_bits, shift = np.uint64((1 << low) - 1), np.uint64(low)
     first = 0

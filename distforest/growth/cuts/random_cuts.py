@@ -1,4 +1,4 @@
-"""Cuts at random places, as in extremely randomised trees (Geurts, Ernst, Wehenkel, 2006), and cuts at zero."""
+"""Cuts at random thresholds, as in extremely randomised trees (Geurts, Ernst, Wehenkel, 2006), and cuts at zero."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
     from distforest.sources.mapped_rows import MappedRows
 
 FIRST_SHARE = 1 << 33
-"""The first draw of a node's stream that places a cut; projections are drawn from those before it."""
+"""First draw of a node's stream that places a cut; earlier draws are for projections."""
 
 FIRST_CHOICE = 1 << 36
-"""Added, with the attempt, to a node's stream, to get the stream that chooses rows."""
+"""Offset that is added, with the attempt, to a node's stream, to get the stream that chooses rows."""
 
 SCORED_ROWS = 256
-"""Most rows on which the cuts of a node are scored: cuts at random places are not better if more rows score them."""
+"""Largest number of rows that score the cuts of a node: random cuts are not better with more rows."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """Random places where the candidates of some nodes are cut, uniform between two quantiles of their values."""
+    """Random thresholds of the candidates of some nodes, uniform between two quantiles of their values."""
 
     # keys, attempt: the nodes' streams, shape (n_nodes,), and which attempt this is
     keys: Keys
     attempt: int
-    margin: float  # share of a node's values that is left out at each end, below 1/2; 0: anywhere between the extremes
+    margin: float  # share of a node's values that is excluded at each end, below 1/2; 0: anywhere between the extremes
     turn: Turn | None = None  # the candidates whose values are given; None: all of them
 
     def some_rows(self, frontier: Frontier) -> Frontier:
-        """The same nodes with at most `SCORED_ROWS` of their rows, drawn without replacement, in their order.
+        """Return the nodes with at most `SCORED_ROWS` of their rows, drawn without replacement, in order.
 
         A node that draws again has found no cut on some of its rows, so all of its rows score cuts then.
         """
@@ -54,29 +54,29 @@ class Places:
         return Frontier(frontier.tree, frontier.node, starts, frontier.rows[chosen], frontier.weights[chosen])
 
     def fences(self, frontier: Frontier, values: Floats) -> Floats:
-        """The result of `find_fences` for each candidate of each node, shape (5, width, n_nodes).
+        """Return the result of `find_fences` for each candidate of each node, shape (5, width, n_nodes).
 
-        ``values`` has shape (width, n_rows); NaN is left out.
+        ``values`` has shape (width, n_rows); NaN is omitted.
         """
         fences = np.empty((5, len(values), frontier.n_nodes))
         find_fences(frontier.starts, values, self.margin, fences)
         return fences
 
     def within(self, fences: Floats) -> Floats:
-        """A threshold for each candidate of each node, shape (width, n_nodes); NaN where its values are all equal."""
+        """Return a threshold for each candidate of each node, shape (width, n_nodes); NaN if all values are equal."""
         thresholds = np.empty(fences.shape[1:])
         first, width = self.turn or (0, len(thresholds))
         draw_cuts(fences[FIRST], fences[LAST], self.keys, self.attempt * width + first, thresholds)
         return thresholds
 
     def thresholds(self, frontier: Frontier, values: Floats) -> Floats:
-        """The thresholds `within` the `fences` of the values."""
+        """Return the thresholds `within` the `fences` of the values."""
         return self.within(self.fences(frontier, values))
 
 
 @kernel
 def choose_rows(starts: Ints, keys: Keys, attempt: int, chosen_starts: Ints, chosen: Ints) -> None:
-    """Choose each row in turn with the probability wanted / left, so that every choice of rows is equally likely.
+    """Choose each row in turn with probability wanted / left, so that every choice of rows is equally likely.
 
     This is algorithm S of Knuth, The art of computer programming, volume 2, 3.4.2.
     """
@@ -102,35 +102,35 @@ def draw_cuts(first: Floats, last: Floats, keys: Keys, drawn: int, thresholds: F
 
 
 def side_criterion(criterion: Criterion) -> Criterion:
-    """The criterion that scores the sides of cuts, whether these are at random or not."""
+    """Return the criterion that scores the sides of cuts, random or not."""
     return criterion.criterion if isinstance(criterion, AtRandom) else criterion
 
 
 @dataclass(frozen=True)
 class _OfSides(Steady):
-    """The base of criteria that score only the sides of a cut: each candidate is cut at one place."""
+    """Base of criteria that score only the sides of a cut, with one threshold for each candidate."""
 
     criterion: Criterion
 
     @property
     def unit(self) -> float:
-        """That of the criterion."""
+        """The unit of the scoring criterion."""
         return self.criterion.unit
 
     def truth_of(self, n_rows: int) -> Int32s | Ints:
-        """That of the criterion."""
+        """Return the truth of the scoring criterion."""
         return self.criterion.truth_of(n_rows)
 
     def over(self, truth: np.ndarray, features: np.ndarray, stored: MappedRows | None = None) -> Self:
-        """The same with the criterion over other rows."""
+        """Return this object with the scoring criterion over other rows."""
         return replace(self, criterion=self.criterion.over(truth, features, stored))
 
     def at(self, frontier: Frontier) -> Self:
-        """The same with the criterion that scores prepared for the level."""
+        """Return this object with the scoring criterion for the level."""
         return replace(self, criterion=self.criterion.at(frontier))
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
-        """Whether a cut of each node could gain anything by the criterion."""
+        """Return whether a cut of each node could gain anything by the scoring criterion."""
         return self.criterion.impure(frontier)
 
 
@@ -142,23 +142,23 @@ class AtZero(_OfSides):
     """
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
-        """The best of each node's candidates; none that leaves a side empty or lighter than ``min_leaf``."""
+        """Return the best of each node's candidates; none that leaves a side empty or lighter than ``min_leaf``."""
         sides = np.where(np.isnan(values), np.nan, values > 0.0)
         return self.criterion.cut(frontier, sides, min_leaf)._replace(threshold=np.zeros(frontier.n_nodes))
 
 
 @dataclass(frozen=True)
 class AtRandom(_OfSides):
-    """A criterion that cuts each candidate at a random place."""
+    """A criterion that cuts each candidate at a random threshold."""
 
     places: Places | None = None
 
     def attempted(self, keys: Keys, attempt: int) -> Self:
-        """The criterion with the places of this attempt."""
+        """Return the criterion with the thresholds of this attempt."""
         return replace(self, places=Places(keys, attempt, 0.0))
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
-        """The best of each node's candidates, each cut at its own place."""
+        """Return the best of each node's candidates, each with its own threshold."""
         thresholds, sides = self._parted(frontier, values, Turn(0, len(values)))
         cuts = self.criterion.cut(frontier, sides, min_leaf)
         chosen = thresholds[cuts.candidate.clip(0), np.arange(frontier.n_nodes)]
@@ -167,8 +167,8 @@ class AtRandom(_OfSides):
     def score_candidates(
         self, frontier: Frontier, values: Floats, min_leaf: int, turn: Turn, found: Cuts | None
     ) -> Cuts:
-        """The best cut of each node after the candidates of a turn."""
-        assert isinstance(self.criterion, ScoresInTurn)  # noqa: S101  (`distforest.growth.passes` has asked)
+        """Return the best cut of each node after the candidates of a turn."""
+        assert isinstance(self.criterion, ScoresInTurn)  # noqa: S101  (`distforest.growth.passes` has checked)
         thresholds, sides = self._parted(frontier, values, turn)
         cuts: Cuts = self.criterion.score_candidates(frontier, sides, min_leaf, turn, found)
         gain, threshold = (NO_CUT, 0.0) if found is None else (found.gain, found.threshold)
@@ -176,17 +176,17 @@ class AtRandom(_OfSides):
         return cuts._replace(threshold=np.where(cuts.gain > gain, chosen, threshold))
 
     def chosen(self, frontier: Frontier, found: Cuts) -> Cuts:  # noqa: ARG002  (the best cuts so far are the best)
-        """The cuts that were found."""
+        """Return the cuts that were found."""
         return found
 
     def _parted(self, frontier: Frontier, values: Floats, turn: Turn) -> tuple[Floats, Floats]:
-        """The threshold of each candidate of a turn in each node, and the side of each row as its value."""
+        """Return the threshold of each candidate of a turn in each node, and the side of each row as its value."""
         assert self.places is not None  # noqa: S101  (the grower calls `attempted` first)
         thresholds = replace(self.places, turn=turn).thresholds(frontier, values)
         of_rows = np.repeat(thresholds, frontier.sizes, axis=1)
         return thresholds, np.where(np.isnan(values) | np.isnan(of_rows), np.nan, values > of_rows)
 
     def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
-        """Replace codes by the ranks of the criterion that scores; a random place among them parts the categories."""
+        """Replace codes by the ranks of the scoring criterion; a random threshold among them splits the categories."""
         assert isinstance(self.criterion, RanksCategories)  # noqa: S101  (all that score random cuts do)
         self.criterion.rank_categories(frontier, which, n_codes, values)

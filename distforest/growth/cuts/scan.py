@@ -1,4 +1,4 @@
-"""The one scan: groups of rows move from the right side of a cut to the left one, in the order of their keys.
+"""The scan: groups of rows move from the right side of a cut to the left one, in the order of their keys.
 
 ::
 
@@ -12,7 +12,7 @@ groups matters. An *impurity* computes the gain from the tallies of the two side
 types, for which kernels are compiled (`distforest.jit.dispatched`), so that every impurity works on every layout of the
 data: rows, bins, sparse columns, categories, and sums that were added up elsewhere.
 
-The largest gain wins, then the candidate drawn first, then the missing on the right, then the lowest threshold, of
+The largest gain wins, then the candidate drawn first, then missing values on the right, then the lowest threshold, of
 which `ALL_OBSERVED` is the highest. Gains that differ by rounding are equal.
 """
 
@@ -31,11 +31,11 @@ from distforest.sources.source import Floats, Int32s, Ints
 
 
 class Impurity(Protocol):
-    """What scores the two sides of a cut: a NamedTuple, whose type says how."""
+    """A score of the two sides of a cut: a NamedTuple, whose type selects the computation."""
 
     @property
     def n_sums(self) -> int:
-        """How many sums a tally has."""
+        """Number of sums of a tally."""
 
 
 GAIN_ROUNDING = 1e-12
@@ -58,7 +58,7 @@ class Cuts(NamedTuple):
     threshold, gain
         Its threshold, and its gain in fixed-point units (or `NO_CUT`), shape (n_nodes,).
     missing
-        The side of the rows that lack its value, shape (n_nodes,); ``STAY`` if they were left out, or there are none.
+        The side of the rows that lack its value, shape (n_nodes,); ``STAY`` if they were omitted, or there are none.
     """
 
     candidate: Int32s
@@ -68,14 +68,14 @@ class Cuts(NamedTuple):
 
     @classmethod
     def none(cls, n_nodes: int) -> Cuts:
-        """No cut for any node."""
+        """Return no cut for any node."""
         sides = np.full(n_nodes, STAY, np.int8)
         return cls(np.full(n_nodes, -1, np.int32), np.zeros(n_nodes), np.full(n_nodes, NO_CUT), sides)
 
 
 @no_refcount
 def keep_best(node: int, candidate: int, below: float, above: float, gain: float, cuts: Cuts) -> None:
-    """Let the cut between the values ``below`` < ``above`` be the node's cut if its gain is the largest so far.
+    """Make the cut between the values ``below`` < ``above`` the node's cut if its gain is the largest so far.
 
     If ``above`` is infinite it stands for missing values, and the threshold is `ALL_OBSERVED`.
     """
@@ -91,12 +91,12 @@ def keep_best(node: int, candidate: int, below: float, above: float, gain: float
 
 @no_refcount
 def note_missing(node: int, before: float, side: int, cuts: Cuts) -> None:
-    """Note where a node's cut has its missing rows, if a scan has raised its gain from ``before``."""
+    """Record the side of a cut's missing rows if a scan has raised its gain from ``before``."""
     if cuts.gain[node] > before:
         cuts.missing[node] = side
 
 
-# --- what groups add to a side -------------------------------------------------------------------------------
+# --- groups, and their sums of a side -------------------------------------------------------------------------------
 
 
 class ClassGroups(NamedTuple):
@@ -107,7 +107,7 @@ class ClassGroups(NamedTuple):
     weights
         The weight of each group, which is compared with the least weight of a side, shape (n,).
     masses
-        The same times the weight of the group's class, of which gains are made, shape (n,).
+        The weight times that of the group's class, from which gains are computed, shape (n,).
     codes
         The class of each group, shape (n,).
     """
@@ -118,7 +118,7 @@ class ClassGroups(NamedTuple):
 
 
 class ClassSums(NamedTuple):
-    """Groups of any classes, all of which weigh the same.
+    """Groups of any classes, which all have the same weight.
 
     Attributes
     ----------
@@ -133,7 +133,7 @@ class ClassSums(NamedTuple):
 
 
 class VectorSums(NamedTuple):
-    """Groups of rows that have vectors.
+    """Groups of rows with vectors.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ RowGroups = ClassGroups | SummedGroups
 
 
 class Tallies(NamedTuple):
-    """What is known of all rows of a node, of those without a key, and of the two sides: `ALL_ROWS` to `ON_RIGHT`.
+    """Tallies of all rows of a node, of those without a key, and of the two sides: `ALL_ROWS` to `ON_RIGHT`.
 
     Attributes
     ----------
@@ -169,9 +169,9 @@ class Tallies(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """Weights of the two sides of a cut; and of classes m and sum_k m_k^2 of either side, which vectors leave 0.
+    """Weights of the two sides of a cut, and for classes m and sum_k m_k^2 of either side, which are 0 for vectors.
 
-    Of `distforest.growth.cuts.two_classes.TwoSums`, m is the weight of the second class alone.
+    For `distforest.growth.cuts.two_classes.TwoSums`, m is the weight of the second class.
     """
 
     n_left: np.int64
@@ -184,19 +184,19 @@ class Sides(NamedTuple):
 
 @kernel
 def tallies_for(n_sums: int) -> Tallies:
-    """Room for tallies of so many sums."""
+    """Allocate tallies of ``n_sums`` sums."""
     return Tallies(np.zeros(4, np.int64), np.zeros((4, n_sums), np.int64))
 
 
 @dispatched
 def add_group(groups: RowGroups, place: int | np.int64, sums: Ints) -> np.int64:
-    """Add one group to the sums of a tally; returns its weight."""
+    """Add one group to the sums of a tally; return its weight."""
     raise NotImplementedError
 
 
 @dispatched
 def sides_of(groups: RowGroups, n_left: np.int64, n_right: np.int64, left: Ints, right: Ints) -> Sides:
-    """The sides whose sums are ``left`` and ``right``."""
+    """Return the sides whose sums are ``left`` and ``right``."""
     raise NotImplementedError
 
 
@@ -277,7 +277,7 @@ def _(groups: VectorSums, n_left: np.int64, n_right: np.int64, left: Ints, right
 
 @dispatched
 def take_group(groups: RowGroups, place: int | np.int64, to: RowGroups, at: int | np.int64, sums: Ints) -> None:
-    """Copy a group to place ``at`` of other ones, and take it from the sums of a tally."""
+    """Copy a group to position ``at`` of other groups, and subtract it from the sums of a tally."""
 
 
 @take_group.register(ClassGroups)
@@ -297,7 +297,7 @@ def _(groups: VectorSums, place: int | np.int64, to: VectorSums, at: int | np.in
 
 @dispatched
 def write_groups(groups: RowGroups, place: int | np.int64, weight: int, sums: Ints) -> int:
-    """Write rows of this weight and these sums as groups from ``place`` on; returns how many groups there are."""
+    """Write rows of this weight and these sums as groups from ``place`` on; return the number of groups."""
     raise NotImplementedError
 
 
@@ -339,7 +339,7 @@ def _(bins: VectorSums, place: int | np.int64, groups: VectorSums, r: int) -> No
 
 @dispatched
 def clear_group(bins: RowGroups, place: int | np.int64) -> None:
-    """Let a bin be empty."""
+    """Clear a bin."""
 
 
 @clear_group.register(ClassSums)
@@ -350,36 +350,36 @@ def _(bins: ClassSums | VectorSums, place: int | np.int64) -> None:
         bins.sums[place, c] = 0
 
 
-# --- what an impurity says of two sides -----------------------------------------------------------------------
+# --- impurities of two sides -----------------------------------------------------------------------
 
 
 @dispatched
 def largest_gain(impurity: Impurity, sides: Sides, left: Ints, right: Ints) -> float:
-    """The most that a cut of the rows on both sides can gain; inf if their tallies do not say."""
+    """Return the largest possible gain of a cut of the rows on both sides; inf if their tallies do not bound it."""
     raise NotImplementedError
 
 
 @dispatched
 def may_gain(impurity: Impurity, most: float, least: float, sides: Sides, left: Ints, right: Ints) -> bool:
-    """Whether `gain_of` may be above ``least``; where this says no, it is not. It takes no division."""
+    """Return whether `gain_of` may be above ``least``; if this is False, it is not. This takes no division."""
     raise NotImplementedError
 
 
 @dispatched
 def gain_of(impurity: Impurity, most: float, sides: Sides, left: Ints, right: Ints) -> float:
-    """What a cut into two sides gains, 0 where it is rounding; ``most`` is that of `largest_gain`."""
+    """Return the gain of a cut into two sides, 0 if it is within rounding; ``most`` is that of `largest_gain`."""
     raise NotImplementedError
 
 
 @dispatched_maker
 def groups_for(impurity: Impurity, n: int) -> RowGroups:
-    """Room for the groups of up to n rows."""
+    """Allocate the groups of up to n rows."""
     raise NotImplementedError
 
 
 @dispatched_maker
 def bins_for(impurity: Impurity, n: int) -> SummedGroups:
-    """Room for n groups of any rows."""
+    """Allocate n groups of any rows."""
     raise NotImplementedError
 
 
@@ -390,15 +390,15 @@ def rows_as_groups(impurity: Impurity, rows: Int32s, weights: Int32s, truth: Int
 
 @dispatched
 def load_vectors(impurity: Impurity, bins: SummedGroups, places: Ints, mass: Floats, vectors: Floats) -> None:
-    """Write the mass of the groups at some places, shape (n,), and the sums by which categories are ordered.
+    """Write the mass of the groups at some positions, shape (n,), and the sums by which categories are ordered.
 
-    These are the sums of the vectors of the rows, shape (n, n_dimensions); for labels, the vectors are the unit vectors
-    of the classes, and of two classes only the second is written, as its share determines that of the first.
+    These are the sums of the vectors of the rows, shape (n, n_dimensions). For labels, the vectors are the unit vectors
+    of the classes; for two classes only the second is written, as its share determines that of the first.
     """
 
 
 def read_alike(impurity: type, other: type) -> None:
-    """Let an impurity ``other`` be computed from the same groups as ``impurity``."""
+    """Declare that the impurity ``other`` is computed from the same groups as ``impurity``."""
     for function in (groups_for, bins_for, rows_as_groups, load_vectors):
         function.share(impurity, other)
 
@@ -418,7 +418,7 @@ def tally_up(groups: RowGroups, places: Ints, which: int, tallies: Tallies) -> N
 
 @inlined
 def start_with(missing: int, groups: RowGroups, tallies: Tallies) -> Sides:
-    """Put all groups on the right, but those without a key on the side ``missing``; ``STAY`` leaves them out."""
+    """Put all groups on the right, but those without a key on the side ``missing``; ``STAY`` omits them."""
     weights, sums = tallies
     left, right = sums[ON_LEFT], sums[ON_RIGHT]
     for c in range(left.shape[0]):
@@ -444,8 +444,8 @@ def scan(
 ) -> None:
     """Move the groups of ``order`` from right to left, with those that lack a key on the side ``missing``.
 
-    If these are on the right, the last cut separates them from all others. Its mirror image gains the same, and is left
-    out.
+    If these are on the right, the last cut separates them from all others. Its mirror image has the same gain, and is
+    omitted.
     """
     left, right, sides = tallies.sums[ON_LEFT], tallies.sums[ON_RIGHT], start_with(missing, groups, tallies)
     if sides.n_left + sides.n_right == 0:
@@ -488,10 +488,10 @@ def scan_keys(
     rules: tuple[int, bool],
     cuts: Cuts,
 ) -> None:
-    """Scan one candidate: the first n groups of ``order`` have ascending keys, and the others none.
+    """Scan one candidate: the first n groups of ``order`` have ascending keys, and the others have none.
 
     ``rules`` are the least weight of a side, and whether groups without a key are put on the right side of a cut, then
-    on the left one; if not, they are left out. All groups of the node are tallied as `ALL_ROWS`.
+    on the left one; otherwise they are omitted. All groups of the node are tallied as `ALL_ROWS`.
     """
     min_leaf, places_missing = rules
     tally_up(groups, order[n:], MISSING, tallies)
@@ -511,7 +511,7 @@ def weigh_node(
     order: Ints,
     tallies: Tallies,
 ) -> float:
-    """Read the rows of a node, which become groups, and tally them; returns the most that a cut can gain."""
+    """Read the rows of a node, which become groups, and tally them; return the largest possible gain of a cut."""
     rows_as_groups(impurity, rows, weights, truth, groups)
     for r in range(rows.shape[0]):
         order[r] = r
@@ -529,9 +529,9 @@ def cut_rows(
     rules: tuple[int, bool],
     cuts: Cuts,
 ) -> None:
-    """The best cut of each node over the candidates' ``values``, shape (width, n_rows), by the scan of its rows.
+    """Find the best cut of each node over the candidates' ``values``, shape (width, n_rows), by a scan of its rows.
 
-    No cut gains more than `largest_gain`, so none is sought after it.
+    No cut gains more than `largest_gain`, so the search stops after it.
     """
     starts, rows, weights = nodes
     longest = longest_of(starts)

@@ -1,4 +1,4 @@
-"""When a node is a leaf, and the searches that compute the values of all candidates and let a criterion choose."""
+"""Limits of nodes, and the searches that compute the values of all candidates and let a criterion choose."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limits:
-    """When a node is a leaf.
+    """The limits that make a node a leaf.
 
     Attributes
     ----------
@@ -37,11 +37,11 @@ class Limits:
     max_depth: int | None = None
 
     def ends(self, depth: int) -> bool:
-        """Whether no node of this depth is cut."""
+        """Return whether no node of this depth is cut."""
         return self.max_depth is not None and depth >= self.max_depth
 
     def open(self, frontier: Frontier, depth: int, criterion: Criterion) -> NDArray[np.bool_]:
-        """Which nodes may be cut."""
+        """Return which nodes may be cut."""
         if self.ends(depth):
             return np.zeros(frontier.n_nodes, np.bool_)
         return (frontier.weight >= self.min_samples_split) & criterion.impure(frontier)
@@ -50,7 +50,7 @@ class Limits:
 def project_and_cut(
     source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
 ) -> tuple[Cuts, Floats]:
-    """The best cut of each node, and the value of each row on the chosen candidate."""
+    """Return the best cut of each node, and the value of each row on the chosen candidate."""
     values = source.project(frontier.rows, frontier.starts, projections)
     cuts = criterion.cut(frontier, values, limits.min_samples_leaf)
     picked = np.empty(len(frontier.rows))
@@ -61,9 +61,9 @@ def project_and_cut(
 def score_and_cut(
     source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
 ) -> tuple[Cuts, Floats]:
-    """`project_and_cut` that projects the rows that score on all candidates, and all rows on the chosen ones only.
+    """`project_and_cut` that projects the scoring rows on all candidates, and all rows only on the chosen ones.
 
-    If a side may be too light, all rows score: some of the rows do not show it.
+    If a side may be too light, all rows score, as some of the rows do not show it.
     """
     some = criterion.scored_on(frontier) if limits.min_samples_leaf == 1 else frontier
     if some is frontier:
@@ -73,7 +73,7 @@ def score_and_cut(
 
 
 def values_on(source: Source, frontier: Frontier, projections: Projections, cuts: Cuts) -> Floats:
-    """The value of each row on the candidate that its node has chosen, shape (n_rows,)."""
+    """Return the value of each row on the candidate that its node has chosen, shape (n_rows,)."""
     chosen = taken(projections, np.arange(frontier.n_nodes), cuts.candidate.clip(0))
     values: Floats = source.project(frontier.rows, frontier.starts, chosen)[0]
     return values

@@ -51,16 +51,16 @@ def cut_sparse(
 
 
 class Sums(NamedTuple):
-    """Room for one candidate's values other than 0 in one node, and what orders them.
+    """Working arrays for a candidate's non-zero values in a node, and for their order.
 
     Attributes
     ----------
     value, place
-        The values, and the places of their rows in the node; behind them comes the 0 of all other rows.
+        The values, and the positions of their rows in the node, followed by the 0 of all other rows.
     total, is_met
         The sum of each row of the node so far, 0 between candidates; whether the row is among ``place``.
     order, keys, spare
-        What `order_values` needs.
+        Working arrays of `order_values`.
     """
 
     value: Floats
@@ -74,7 +74,7 @@ class Sums(NamedTuple):
 
 @kernel
 def sums_for(longest: int, n_zeros: int) -> Sums:
-    """Room for nodes of at most ``longest`` rows, and for so many groups of the value 0."""
+    """Allocate the arrays for nodes of at most ``longest`` rows and ``n_zeros`` groups of the value 0."""
     most = longest + n_zeros
     keys, spare = np.empty((2, most), np.uint64)
     place, total, is_met = np.empty(longest, np.int32), np.zeros(longest), np.zeros(longest, np.bool_)
@@ -122,7 +122,7 @@ def cut_sums(
 ) -> None:
     """As `distforest.growth.cuts.scan.cut_rows`, over the sums of candidate k of each node.
 
-    The groups are the rows of a node, and after them what all rows of the sum 0 add, as one group or a few.
+    The groups are the rows of a node, followed by all rows of the sum 0, as one group or a few.
     """
     (starts, rows, weights), (width, offset, columns, terms) = nodes, projections
     longest, rules = longest_of(starts), (min_leaf, True)
@@ -147,7 +147,7 @@ def cut_sums(
 
 @inlined
 def write_groups_of(m: int, n_rows: int, of_rows: RowGroups, of_sums: RowGroups, sums: Sums, tallies: Tallies) -> int:
-    """Copy the groups of the m rows of ``sums``, and write those of all others behind them; returns their number."""
+    """Copy the groups of the m rows of ``sums``, and write those of all other rows after them; return their number."""
     whole, others, weight = tallies.sums[ALL_ROWS], tallies.sums[ON_LEFT], tallies.weights[ALL_ROWS]
     for q in range(whole.shape[0]):
         others[q] = whole[q]

@@ -1,8 +1,8 @@
 """The mean pairwise distance from a matrix that does not fit into memory: the cuts of `mean_distance`, bit for bit.
 
-All that a cut needs of the matrix are two sums for each row and candidate, c_i and r_i of
-`distforest.growth.cuts.mean_distance.cut_distances`, and a row of the matrix adds to its own sums alone. So the matrix
-is passed over block by block, in the order in which it lies in its file, whatever node or tree a row is in::
+A cut needs only two sums of the matrix for each row and candidate, c_i and r_i of
+`distforest.growth.cuts.mean_distance.cut_distances`, and a row of the matrix adds only to its own sums. So the matrix
+is passed over block by block, in the order of its file, whatever node or tree a row is in::
 
     rows 0 to 99 of the matrix     tree 0, node 1  [ 3 8 40 ... ]    ->  c_3 r_3, c_8 r_8, c_40 r_40      does not fit
                                    tree 0, node 2  [ 0 5 77 ... ]    ->  c_0 r_0, c_5 r_5, c_77 r_77      does not fit
@@ -10,7 +10,7 @@ is passed over block by block, in the order in which it lies in its file, whatev
     rows 100 to 199                ...
 
 - A node whose block of distances does not fit is cut by its sums.
-- A node whose block fits is gathered once. Its descendants are cut in memory, by `MeanDistance` as it is.
+- A node whose block fits is gathered once. Its descendants are cut in memory, by `MeanDistance`.
 
 Sums are whole numbers at the node's own scale, so that blocks of any size give the same bits. The scale is guessed from
 two of the node's rows, as in memory. If the guess proves too small, a second pass follows over the rows of that node.
@@ -53,10 +53,10 @@ if TYPE_CHECKING:
     from distforest.sources.source import Floats, Int32s
 
 LARGE = -1
-"""The pack of a node whose block does not fit."""
+"""Number in place of the pack of a node whose block does not fit."""
 
 RESERVE_SHARE = 8
-"""At most this part of the budget is kept free, so that blocks can be packed again when half of their cells are old."""
+"""Inverse of the largest share of the budget that is kept free, to pack blocks again when half of them is old."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class DistancePasses:
         return spans(distances, np.flatnonzero(is_wanted), self.block_rows)
 
     def packed(self, frontier: Frontier) -> MeanDistance:
-        """The criterion in memory for some nodes and those below them, whose blocks are gathered in one pass."""
+        """Return the criterion in memory for some nodes and those below them, whose blocks are gathered in one pass."""
         cells = np.empty(int((frontier.sizes**2).sum()), np.float32)
         where, n_packed = self.mapped.where(frontier), np.zeros(frontier.n_nodes, np.int64)
         for _, last_row in self.over(frontier):
@@ -81,7 +81,7 @@ class DistancePasses:
         return self.mapped.holding(frontier, cells)
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
-        """Whether two pairs of a node differ in their distance; a pass that ends when all do, mostly at once."""
+        """Return whether two pairs of a node differ in their distance; a pass that ends when all do."""
         differs, where = np.zeros(frontier.n_nodes, np.bool_), self.mapped.where(frontier)
         row = np.empty(frontier.sizes.max(), np.float32)
         for span in self.over(frontier):
@@ -94,7 +94,7 @@ class DistancePasses:
         return differs
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
-        """The best cut of each node, from its sums."""
+        """Return the best cut of each node, from its sums."""
         cuts, where = Cuts.none(frontier.n_nodes), self.mapped.where(frontier)
         nodes = [DistanceSums.begun(node, frontier, where, values, self.mapped) for node in range(frontier.n_nodes)]
         guessed = np.ones(frontier.n_nodes, np.bool_)
@@ -108,7 +108,7 @@ class DistancePasses:
         return cuts
 
     def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
-        """Replace codes by ranks; reads a few rows of each node."""
+        """Replace codes by ranks, from a few rows of each node."""
         self.mapped.rank_categories(frontier, which, n_codes, values)
         release_pages(self.mapped.distances)
 
@@ -117,14 +117,14 @@ class DistancePasses:
 class DistanceSums:
     """The sums of one node over the rows that were passed so far."""
 
-    # place, first, last: its place in the frontier, and where its rows begin and end there
+    # place, first, last: its position in the frontier, and the start and end of its rows there
     place: int
     first: int
     last: int
     # rows, weights: its rows, which ascend, and their weights
     rows: Int32s
     weights: Int32s
-    # its sums; ``length`` and ``is_whole`` say how its rows are read, see `distforest.growth.cuts.blocks.lay`
+    # its sums; ``length`` and ``is_whole`` describe how its rows are read, see `distforest.growth.cuts.blocks`
     room: SumRoom
     length: int
     is_whole: bool
@@ -132,12 +132,12 @@ class DistanceSums:
     exponent: int
     most: int
     bits: int
-    is_sure: bool  # whether the scale follows from all rows of the node
+    is_sure: bool  # whether the scale depends on all rows of the node
     largest: int | None = None  # the least e with |z_ij| < 2^e, if the scale proves too small; None while it has not
 
     @classmethod
     def begun(cls, place: int, frontier: Frontier, where: Where, values: Floats, criterion: MeanDistance) -> Self:
-        """No sums yet; the rows are ordered by each candidate, and the scale is guessed."""
+        """Start the sums; order the rows by each candidate, and guess the scale."""
         first, last = int(frontier.starts[place]), int(frontier.starts[place + 1])
         rows, weights = frontier.rows[first:last], frontier.weights[first:last]
         room = SumRoom.allocate(len(values), last - first, len(criterion.distances))
@@ -150,7 +150,7 @@ class DistanceSums:
         return cls(place, first, last, rows, weights, room, length, is_whole, *scale, is_sure=last - first <= 2)
 
     def add(self, span: tuple[int, int], where: Where) -> None:
-        """Fill the sums of the rows in a span of the matrix; once the scale has failed, look for the right one."""
+        """Fill the sums of the rows in a span of the matrix; once the scale has failed, find the right one."""
         begin, end = map(int, np.searchsorted(self.rows, span))
         of_node = self.first, self.last
         if self.largest is None:
@@ -161,7 +161,7 @@ class DistanceSums:
         self.largest = max(self.largest, int(exponent_of_rows(*of_node, begin, end, where, self.room.gathered)))
 
     def is_repeated(self) -> bool:
-        """Whether another pass must follow, with the right scale."""
+        """Return whether another pass must follow, with the right scale."""
         if self.largest is None:
             return False
         self.bits, self.largest = int(distance_bits(self.exponent, self.largest, self.most)), None
@@ -189,11 +189,11 @@ class StoredDistance(Steady):
 
     @classmethod
     def from_criterion(cls, criterion: MeanDistance, budget: int, block_rows: int) -> StoredDistance:
-        """The cuts of ``criterion``, whose matrix is read ``block_rows`` rows at a time."""
+        """Return the criterion for the cuts of ``criterion``, whose matrix is read ``block_rows`` rows at a time."""
         return cls(DistancePasses(criterion, block_rows), budget)
 
     def at(self, frontier: Frontier) -> Self:
-        """The criterion with the blocks of further nodes in memory, the smallest first, as far as they fit."""
+        """Return the criterion with the blocks of further nodes in memory, the smallest first, as far as they fit."""
         number, packs = np.full(frontier.n_nodes, LARGE, np.int32), list[MeanDistance]()
         spare = self._reserve
         for which, criterion in self._groups(frontier):
@@ -213,14 +213,14 @@ class StoredDistance(Steady):
         return replace(self, packs=tuple(packs), pack_of=pack_of)
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
-        """Whether two pairs of a node differ in their distance."""
+        """Return whether two pairs of a node differ in their distance."""
         differs = np.zeros(frontier.n_nodes, np.bool_)
         for which, criterion in self._groups(frontier):
             differs[which] = criterion.impure(frontier.take(which)[0])
         return differs
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
-        """The best cut of each node."""
+        """Return the best cut of each node."""
         cuts = Cuts.none(frontier.n_nodes)
         for which, criterion in self._groups(frontier):
             some, rows = frontier.take(which)
@@ -239,7 +239,7 @@ class StoredDistance(Steady):
             values[:, rows] = own
 
     def _groups(self, frontier: Frontier) -> Iterator[tuple[NDArray[np.bool_], MeanDistance | DistancePasses]]:
-        """The nodes of each pack, and then those that do not fit, each with the criterion that cuts them."""
+        """Yield the nodes of each pack, and then those that do not fit, each with the criterion that cuts them."""
         first_rows = frontier.tree * len(self.passes.mapped.distances) + frontier.rows[frontier.starts[:-1]]
         number = self.pack_of[first_rows] if len(self.pack_of) else np.full(frontier.n_nodes, LARGE, np.int32)
         criteria: list[MeanDistance | DistancePasses] = [*self.packs, self.passes]
@@ -254,9 +254,9 @@ class StoredDistance(Steady):
         return min(4 * PACKED_CELLS, self.budget // RESERVE_SHARE)
 
     def _that_fit(self, frontier: Frontier, are_large: NDArray[np.bool_], held: int) -> NDArray[np.bool_]:
-        """Which of the large nodes have blocks that fit beside ``held`` bytes.
+        """Return which of the large nodes have blocks that fit beside ``held`` bytes.
 
-        The smallest come first: for each byte they save the most rows from being read at every level.
+        The smallest come first, as they save the most rows per byte from being read at every level.
         """
         passed = self.passes.block_rows * 4 * len(self.passes.mapped.distances)
         large = np.flatnonzero(are_large)
@@ -268,7 +268,7 @@ class StoredDistance(Steady):
 
 
 def _bytes_held(pack: MeanDistance) -> int:
-    """Bytes of the blocks that a pack holds."""
+    """Return the bytes of the blocks of a pack."""
     return 0 if pack.packed is None else pack.packed.cells.nbytes
 
 

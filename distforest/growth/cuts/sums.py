@@ -1,4 +1,4 @@
-"""Cuts from sums: what a pass over the rows of a node adds up, block by block, and the cuts that follow from it.
+"""Cuts from sums that a pass over the rows of a node adds up, block by block.
 
 ::
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from distforest.growth.cuts.scan import Impurity, SummedGroups
 
 _SIDE_BY_SIDE = 1024
-"""Rows that are read at once."""
+"""Number of rows that are read at once."""
 
 
 class RowBlock(NamedTuple):
@@ -45,17 +45,17 @@ class RowBlock(NamedTuple):
     Attributes
     ----------
     values
-        Code of each column, shape (n_rows, n_columns), uint8; or its value, float32, where no sums are added up.
+        Code of each column, shape (n_rows, n_columns), uint8; or its value, float32, if no sums are added up.
     truth
         Class of each row, shape (n_rows,), int32; or its vector in fixed point, shape (n_rows, n_dimensions), int64;
         no columns without a ground truth.
     weights
         Multiplicity of each row, shape (n_rows,), int32.
     categories
-        Where numbers are in bins, the category of each column of categories, NaN if it is missing, float32, shape
-        (n_rows, n); None where there are none, or ``values`` has them.
+        If numbers are in bins, the category of each column of categories, NaN if it is missing, float32, shape
+        (n_rows, n); None if there are none, or if ``values`` has them.
     numbers
-        The number of each row among all rows, shape (n_rows,), int32; None where nobody asks for it.
+        The number of each row among all rows, shape (n_rows,), int32; None if it is not needed.
     """
 
     values: np.ndarray
@@ -66,7 +66,7 @@ class RowBlock(NamedTuple):
 
     @classmethod
     def joined(cls, blocks: Sequence[RowBlock]) -> RowBlock:
-        """The rows of some blocks, one block after another, without their numbers."""
+        """Return the rows of some blocks, one block after another, without their numbers."""
         values, truth, weights = (
             np.concatenate([one for one in each if one is not None]) for each in list(zip(*blocks, strict=True))[:3]
         )
@@ -74,11 +74,11 @@ class RowBlock(NamedTuple):
         return cls(values, truth, weights, np.concatenate(categories) if categories else None)
 
     def of_rows(self, rows: Int32s | Ints) -> RowBlock:
-        """Some of the rows, by their numbers within the block."""
+        """Return some of the rows, by their numbers within the block."""
         return RowBlock._make(None if of_each is None else of_each.take(rows, axis=0) for of_each in self)
 
     def slice(self, first: int, end: int) -> RowBlock:
-        """The rows from number ``first`` to before ``end``, which are not copied."""
+        """Return the rows from number ``first`` to before ``end``, without copying them."""
         return RowBlock._make(None if of_each is None else of_each[first:end] for of_each in self)
 
 
@@ -89,7 +89,7 @@ class NodeSums:
     Attributes
     ----------
     impurity
-        What scores cuts.
+        The impurity that scores cuts.
     bins
         The groups, candidate after candidate, `N_CODES` of each.
     """
@@ -99,35 +99,35 @@ class NodeSums:
 
     @classmethod
     def zeros(cls, criterion: Tallied, n_candidates: int) -> Self:
-        """The sums of no rows."""
+        """Return the sums of no rows."""
         impurity = criterion.impurity
         return cls(impurity, bins_for(impurity, n_candidates * N_CODES))
 
     def add(self, block: RowBlock, columns: Int32s, rows: Int32s | None = None) -> None:
         """Add rows; candidate k reads column columns[k].
 
-        With ``rows``, only these rows of the block are added, and its weights are theirs, shape (len(rows),).
+        With ``rows``, only these rows of the block are added, and its weights are for them, shape (len(rows),).
         """
         rows = np.arange(len(block.weights), dtype=np.int32) if rows is None else rows
         add_block(block.values, block.truth, rows, block.weights, columns, self.impurity, self.bins)
 
     def joined(self, other: Self) -> Self:
-        """The sums of these rows and of those of ``other``."""
+        """Return the sums of these rows and of those of ``other``."""
         return type(self)(self.impurity, joined_groups(self.bins, other.bins))
 
     def cut(self, min_leaf: int, missing: int) -> Cuts:
-        """The best cut, of one node; ``missing`` is the code of missing values."""
+        """Return the best cut, of one node; ``missing`` is the code of missing values."""
         cuts = Cuts.none(1)
         cut_code_sums(self.bins, self.impurity, min_leaf, missing, cuts)
         return cuts
 
     def filled(self, candidate: int) -> Ints:
-        """Weight of the rows of each code of a candidate, shape (N_CODES,)."""
+        """Return the weight of the rows of each code of a candidate, shape (N_CODES,)."""
         return self.bins.weights[candidate * N_CODES : (candidate + 1) * N_CODES]
 
 
 def joined_groups(one: SummedGroups, other: SummedGroups) -> SummedGroups:
-    """The groups of the rows of both."""
+    """Join the groups of two sets of rows."""
     return one._replace(weights=one.weights + other.weights, sums=one.sums + other.sums)
 
 

@@ -1,4 +1,4 @@
-"""Sums of a node over candidates of which some are numbers in bins and some categories.
+"""Sums of a node over candidates, some of which are binned numbers and some categories.
 
 Numbers have the sums of `distforest.growth.cuts.sums`, categories those of `distforest.growth.cuts.categories`. Which
 of the two cuts is better is decided as in memory, by `distforest.growth.cuts.category_search`.
@@ -32,7 +32,7 @@ class TableSums:
     categories, of_categories
         The sums over each column of categories, and which candidates these are.
     place
-        The place of each column of categories among these, shape (n_columns,); of no meaning for numbers.
+        Position of each column of categories among these, shape (n_columns,); undefined for numbers.
     """
 
     numbers: NodeSums
@@ -43,7 +43,7 @@ class TableSums:
 
     @classmethod
     def zeros(cls, criterion: Tallied, columns: Int32s, n_categories: Int32s) -> Self:
-        """The sums of no rows; candidate k reads column columns[k], and ``n_categories`` are those of all columns."""
+        """Return the sums of no rows; candidate k reads column columns[k]; ``n_categories`` is that of all columns."""
         sizes = n_categories[columns]
         of_numbers = np.flatnonzero(sizes == 0)
         categories = tuple(CategorySums.zeros(criterion, n) for n in sizes[sizes > 0].tolist())
@@ -62,14 +62,14 @@ class TableSums:
             sums.add(block.categories[:, place], block.truth, own, block.weights)
 
     def joined(self, after: Self) -> Self:
-        """The sums of these rows and of those of ``after``, which come after them."""
+        """Return the sums of these rows and of those of ``after``, which come after them."""
         categories = tuple(own.joined(other) for own, other in zip(self.categories, after.categories, strict=True))
         return type(self)(
             self.numbers.joined(after.numbers), self.of_numbers, categories, self.of_categories, self.place
         )
 
     def cut_numbers(self, min_leaf: int, missing: int) -> Cuts:
-        """The best cut of a number; ``missing`` is the code of missing values."""
+        """Return the best cut of a number; ``missing`` is the code of missing values."""
         if not len(self.of_numbers):
             return Cuts.none(1)
         cuts = self.numbers.cut(min_leaf, missing)
@@ -78,7 +78,7 @@ class TableSums:
         return cuts
 
     def filled(self, candidate: int) -> Ints:
-        """Weight of the rows of each code of a candidate; of categories, that of missing values comes last."""
+        """Return the weight of the rows of each code of a candidate; for categories, missing values come last."""
         place = int(np.searchsorted(self.of_categories, candidate))
         if place < len(self.of_categories) and self.of_categories[place] == candidate:
             return self.categories[place].bins.weights

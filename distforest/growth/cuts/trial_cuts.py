@@ -1,12 +1,12 @@
-"""Trials of how candidates part a node: two objects at the best place or at zero, or one object a class.
+"""Trials of the cut of candidates: two objects at the best threshold or at zero, or one object per class.
 
-The cut that errs least out of bag is chosen.
+The cut with the smallest out-of-bag error is chosen.
 
 ::
 
     parameters with cut="auto" -> a trial forest for each cut -> errors out of bag -> the parameters of the forest
 
-The trials have the forest's seed and a number of trees of their own. So the choice follows from data, parameters and
+The trials have the forest's seed and their own number of trees. So the choice depends only on data, parameters and
 seed, does not change when trees are added, and the forest is the one with the chosen cut.
 """
 
@@ -36,29 +36,29 @@ if TYPE_CHECKING:
     from distforest.sources.source import Floats
 
 TRIAL_TREES = 50
-"""Trees of a trial forest."""
+"""Number of trees of a trial forest."""
 
 TRIAL_SHARE = 0.632
-"""Objects of a trial's tree, as a share, where each tree of the forest would draw all of them once."""
+"""Share of the objects of a trial's tree if each tree of the forest would draw all of them once."""
 
 
 def is_to_choose(params: Params) -> bool:
-    """Whether the parameters leave the cut to a choice."""
+    """Return whether the parameters leave the choice of the cut."""
     return params.get("cut") == AUTO
 
 
 def cuts_to_try(params: Params, rows: RowKind, classes: Sequence[object] | None) -> tuple[str, ...]:
-    """The cuts that are tried: both cuts of two objects, and exemplars if there are more than two classes.
+    """Return the cuts that are tried: both cuts of two objects, and exemplars if there are more than two classes.
 
-    Of two classes exemplars are pairs that are cut at zero, drawn a little otherwise. They are left out, too, where a
-    parameter needs the two sides of a pair, or features are no objects.
+    For two classes, exemplars are pairs that are cut at zero, drawn slightly differently. They are also omitted if a
+    parameter needs the two sides of a pair, or if features are not objects.
     """
     are_sides = any(params[name] not in values for name, values in WITHOUT_SIDES.items())
     return CUTS if are_sides or isinstance(rows, Features) or len(classes or ()) < 3 else TRIED
 
 
 def trial_params(params: Params, cut: str) -> Params:
-    """The parameters of the trial forest with a cut: those of the forest, but that each tree leaves objects out.
+    """Return the parameters of the trial forest with a cut: those of the forest, but each tree leaves objects out.
 
     Examples
     --------
@@ -72,23 +72,23 @@ def trial_params(params: Params, cut: str) -> Params:
 
 
 def check_unbounded(params: Params, budgets: tuple[int | None, ...]) -> None:
-    """Refuse a choice of the cut within a budget, which the trials would spend; raises InputError."""
+    """Refuse to choose the cut within a budget, which the trials would spend; raise InputError."""
     if is_to_choose(params) and any(budget is not None for budget in budgets):
-        cure = "name the cut ('best', 'zero' or 'exemplars'), or leave the budget out"
+        cure = "name the cut ('best', 'zero' or 'exemplars'), or omit the budget"
         raise InputError(f"cut={AUTO!r} grows a forest for each cut first, which would spend the budget; {cure}")
 
 
 def error_out_of_bag(bound: Problem, forest: Forest) -> float:
-    """How a forest errs out of bag, by weights w_i, those of the objects times those of their classes.
+    """Return the out-of-bag error of a forest, by weights w_i, those of the objects times those of their classes.
 
-    Of labels `most_errors`, the share of objects that the vote gets wrong at most as trees are added: class shares of a
-    trial tell neither that nor which vote gains more by further trees. Of targets the mean of w_i (estimate - target)^2
-    over the sum of the w_i.
+    For labels, `most_errors`, the largest share of objects that the vote gets wrong as trees are added: class shares of
+    a trial show neither that nor which vote improves more with further trees. For targets, the mean of
+    w_i (estimate - target)^2 over the sum of the w_i.
 
     Raises
     ------
     InputError
-        No tree left any object out; or no two trees, of labels.
+        No tree left an object out; or, for labels, no two trees.
     """
     if bound.data.truth.kind == TruthKind.LABELS:
         margins = out_of_bag_margins(forest, bound.data.truth.values)
@@ -102,7 +102,7 @@ def error_out_of_bag(bound: Problem, forest: Forest) -> float:
 
 
 def _weights(bound: Problem, known: NDArray[np.bool_]) -> Floats:
-    """The weight of each object, 0 where its error is not known; raises InputError if none is."""
+    """Return the weight of each object, 0 if its error is unknown; raise InputError if all are."""
     weights = np.ones(len(known)) if bound.data.sample_weight is None else bound.data.sample_weight.astype(np.float64)
     leaf = bound.meaning.leaf
     if isinstance(leaf, KeepsCounts) and leaf.class_weights is not None:

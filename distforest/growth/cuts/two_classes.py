@@ -1,4 +1,4 @@
-"""Cuts of two classes with costs: they separate must-link from cannot-link pairs (RFD), and part a LeafRank's cells.
+"""Cuts of two classes with costs: they separate must-link from cannot-link pairs (RFD), and split a LeafRank's cells.
 
 Let m_s = c_s n_s for the classes s = 0, 1, with costs c_s and counts n_s, and P(S) = 2 m_0 m_1. A cut of S into L and R
 gains ``P(S)/m - P(L)/m_L - P(R)/m_R``: with costs of 1 the Gini gain of `distforest.growth.cuts.criteria`. With the
@@ -49,7 +49,7 @@ class TwoSums(NamedTuple):
     Attributes
     ----------
     sums
-        The weight of each class in each group, shape (n, 2); negative of a group that comes back from the left.
+        The weight of each class in each group, shape (n, 2); negative for a group that comes back from the left.
     """
 
     sums: Int32s
@@ -70,14 +70,14 @@ class CostedEntropy(NamedTuple):
 
 
 CostedImpurity = CostedGini | CostedEntropy
-"""What scores the two sides of a cut of two classes."""
+"""Impurities that score the two sides of a cut of two classes."""
 
 PLAIN = CostedGini(2, (1.0, 1.0))
-"""Gini impurity of classes that cost the same."""
+"""Gini impurity of classes with equal costs."""
 
 
 class OpenNode(NamedTuple):
-    """What scores the cuts of one node: its impurity, all its rows, tallied, and the rules of a scan."""
+    """The scoring of a node's cuts: its impurity, the tallies of all its rows, and the rules of a scan."""
 
     impurity: CostedImpurity
     tallies: Tallies
@@ -95,7 +95,7 @@ class TwoClasses(Steady):
     costs
         Cost of each class in each tree of the frontier, shape (n_trees, 2).
     impurity
-        What splits lower; its own costs are not read.
+        The impurity that splits lower; its own costs are not read.
     """
 
     codes: Codes
@@ -104,18 +104,18 @@ class TwoClasses(Steady):
     impurity: CostedImpurity = PLAIN
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
-        """Whether a node holds both classes."""
+        """Return whether a node contains both classes."""
         counts = self.counts(frontier)
         return np.logical_and(counts[:, 0] > 0, counts[:, 1] > 0)
 
     def counts(self, frontier: Frontier) -> Ints:
-        """Weight of each class in each node, shape (n_nodes, 2)."""
+        """Return the weight of each class in each node, shape (n_nodes, 2)."""
         counts = np.zeros((frontier.n_nodes, 2), np.int64)
         count_classes(frontier.nodes, self.codes, counts)
         return counts
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
-        """The best cut of each node, one node after another, as each has its own costs."""
+        """Return the best cut of each node, one node after another, as each has its own costs."""
         cuts = Cuts.none(frontier.n_nodes)
         for node, costs in enumerate(self.costs[frontier.tree].tolist()):
             own, of_node = frontier.slice(node, node + 1), Cuts._make(part[node : node + 1] for part in cuts)
@@ -126,7 +126,7 @@ class TwoClasses(Steady):
 
 
 def even_costs(counts: Ints) -> Floats:
-    """Costs n / (2 n_s) with which the two classes of a cell weigh the same, from its counts, shape (n_cells, 2)."""
+    """Return costs n / (2 n_s) that give the two classes of a cell equal weight; ``counts`` has shape (n_cells, 2)."""
     costs: Floats = counts.sum(axis=1, keepdims=True) / (2.0 * counts)
     return costs
 
@@ -147,15 +147,15 @@ def count_classes(nodes: Nodes, codes: Codes, counts: Ints) -> None:
 
 @dispatched
 def with_costs(impurity: CostedImpurity, costs: Floats) -> CostedImpurity:
-    """The impurity with other costs of the classes, shape (2,)."""
+    """Return the impurity with other costs of the classes, shape (2,)."""
     raise NotImplementedError
 
 
 @no_refcount
 def tally_node(impurity: CostedImpurity, counts: Ints, costs: Floats, tallies: Tallies) -> CostedImpurity:
-    """Tally all rows of a node, whose classes are counted; returns its impurity.
+    """Tally all rows of a node, whose classes are counted; return its impurity.
 
-    Its counts and costs are those of the classes, shapes (2,).
+    ``counts`` and ``costs`` are those of the classes, of shape (2,).
     """
     of_0, of_1 = counts[0], counts[1]
     tallies.weights[ALL_ROWS], tallies.sums[ALL_ROWS, 0], tallies.sums[ALL_ROWS, 1] = of_0 + of_1, of_0, of_1
@@ -164,7 +164,7 @@ def tally_node(impurity: CostedImpurity, counts: Ints, costs: Floats, tallies: T
 
 @no_refcount
 def most_of_node(of_node: OpenNode) -> float:
-    """The most that a cut of a node can gain."""
+    """Return the largest possible gain of a cut of a node."""
     whole, none = of_node.tallies.sums[ALL_ROWS], np.int64(0)
     sides = Sides(whole[0] + whole[1], none, whole[1], none, none, none)
     return largest_gain(of_node.impurity, sides, whole, whole)
@@ -172,7 +172,7 @@ def most_of_node(of_node: OpenNode) -> float:
 
 @no_refcount
 def fill_missing(sums: Int32s, order: Ints, missing: int, tallies: Tallies) -> None:
-    """sums[missing, s] = what is left of all rows of a node when the groups of ``order`` are taken away."""
+    """sums[missing, s] = the sums of all rows of a node without the groups of ``order``."""
     of_0, of_1 = tallies.sums[ALL_ROWS, 0], tallies.sums[ALL_ROWS, 1]
     for place in order:
         of_0 -= sums[place, 0]
@@ -180,7 +180,7 @@ def fill_missing(sums: Int32s, order: Ints, missing: int, tallies: Tallies) -> N
     sums[missing, 0], sums[missing, 1] = of_0, of_1
 
 
-# --- what the scan asks ---------------------------------------------------------------------------------------
+# --- what the scan needs ---------------------------------------------------------------------------------------
 
 
 @add_group.register(TwoSums)

@@ -42,7 +42,7 @@ MCLUST_BIC = "mclust_bic"
 
 
 class ScoredCandidates(NamedTuple):
-    """One cut of each candidate in each node, and the margin that it needed if it is at random."""
+    """One cut of each candidate in each node, and the margin that it needed if it is random."""
 
     cuts: CandidateCuts  # the cuts
     left_out: Floats  # as in `distforest.growth.cuts.fences`, shape (width, n_nodes)
@@ -50,56 +50,56 @@ class ScoredCandidates(NamedTuple):
 
 @dataclass(frozen=True)
 class TwoClusters(Steady):
-    """How well two clusters describe the values of a candidate.
+    """A score of how well two clusters describe the values of a candidate.
 
-    Rows that lack a value are left out of the score. A score is a sum over the rows that have one: the less of them
-    a candidate has, the less its cut gains. A score that is no gain, as ``relative`` says, is scaled to all rows.
+    Rows without a value are omitted from the score. A score is a sum over the rows with a value: the fewer of them a
+    candidate has, the less its cut gains. A score that is not a gain (see ``relative``) is scaled to all rows.
     """
 
     score: str  # ``"two_means"``, ``"fast_bic"``, ``"equal_bic"`` or ``"mclust_bic"``
     relative: bool = True  # whether a score is that of two clusters less that of one
-    # whether a candidate is cut at a random place that leaves `MARGIN` of the rows on either side, and is scored from
-    # the values within its fences; otherwise it is cut at its best place
+    # whether a candidate is cut at a random threshold that leaves `MARGIN` of the rows on either side, and is scored
+    # from the values within its fences; otherwise it is cut at its best threshold
     at_random: bool = False
     witnesses: Witnesses | None = None  # features that confirm a cut, if any
-    places: Places | None = None  # the places where candidates are cut in this attempt, if at random
-    companions: Companions | None = None  # what scores columns of categories, if there are any
-    # what the companions say of the rows of the nodes that are cut, if a candidate is a column of categories
+    places: Places | None = None  # the thresholds of candidates in this attempt, if random
+    companions: Companions | None = None  # companions that score columns of categories, if there are any
+    # scores of the companions for the rows of the nodes, if a candidate is a column of categories
     companion_scores: CompanionScores | None = None
     unit: float = 1.0
 
     def over(self, truth: np.ndarray, features: np.ndarray, stored: MappedRows | None = None) -> Self:  # noqa: ARG002
-        """The criterion with the witnesses of other rows."""
+        """Return the criterion with the witnesses of other rows."""
         if self.witnesses is None:
             return self
         return replace(self, witnesses=replace(self.witnesses, matrix=features, stored=stored))
 
     def attempted(self, keys: Keys, attempt: int) -> Self:
-        """The criterion with the places and the witnesses of this attempt."""
+        """Return the criterion with the thresholds and the witnesses of this attempt."""
         places = Places(keys, attempt, MARGIN) if self.at_random else None
         witnesses = self.witnesses.attempted(keys, attempt) if self.witnesses else None
         companions = self.companions.attempted(keys, attempt) if self.companions else None
         return replace(self, places=places, witnesses=witnesses, companions=companions)
 
     def scored_on(self, frontier: Frontier) -> Frontier:
-        """The nodes with all their rows, or, if cuts are at random, with some rows of each large one."""
+        """Return the nodes with all their rows, or, if cuts are random, with some rows of each large one."""
         return frontier if self.places is None else self.places.some_rows(frontier)
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
-        """Whether a node holds two rows."""
+        """Return whether a node contains two rows."""
         return frontier.sizes > 1
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
-        """The best cut of each node: of the cuts of its candidates, the one of the largest score.
+        """Return the best cut of each node: the cut of the largest score among those of its candidates.
 
-        The values of a column of categories are their places, as `distforest.growth.cuts.companions` has them.
+        The values of a column of categories are their places, as in `distforest.growth.cuts.companions`.
         """
         return self.chosen(frontier, self.score_candidates(frontier, values, min_leaf, Turn(0, len(values)), None))
 
     def score_candidates(
         self, frontier: Frontier, values: Floats, min_leaf: int, turn: Turn, found: ScoredCandidates | None
     ) -> ScoredCandidates:
-        """The cut of each candidate of this turn and of those before it."""
+        """Return the cut of each candidate of this turn and of those before it."""
         scoring_values = (
             values
             if self.companion_scores is None
@@ -133,7 +133,7 @@ class TwoClusters(Steady):
         )
 
     def chosen(self, frontier: Frontier, found: ScoredCandidates) -> Cuts:
-        """The cut of the best candidate of each node."""
+        """Return the cut of the best candidate of each node."""
         if self.places is not None:
             spread_first(found.left_out, MARGIN, found.cuts.scores)
         cuts = Cuts.none(frontier.n_nodes)
@@ -141,7 +141,7 @@ class TwoClusters(Steady):
         return cuts
 
     def scoring(self, min_leaf: int) -> ClusterScoring:
-        """How kernels score cuts by ``score``; where sides are given, mclust_bic is fast_bic."""
+        """Return the scoring of cuts for kernels; for given sides, mclust_bic is fast_bic."""
         return ClusterScoring(SCORES.get(self.score, FAST_BIC), self.relative, min_leaf)
 
     @property
@@ -152,14 +152,14 @@ class TwoClusters(Steady):
 
 
 def _observed(frontier: Frontier, values: Floats) -> Ints:
-    """The weight of the rows of each node that have a value of each candidate, shape (width, n_nodes)."""
+    """Return the weight of the rows of each node that have a value of each candidate, shape (width, n_nodes)."""
     weights = np.where(np.isnan(values), 0, frontier.weights).astype(np.int64)
     observed: Ints = np.add.reduceat(weights, frontier.starts[:-1], axis=1)
     return observed
 
 
 def spread_first(left_out: Floats, margin: float, scores: Floats) -> None:
-    """Remove the cuts of candidates whose middle values are copies, in nodes where other candidates have a cut.
+    """Remove the cuts of candidates whose middle values are copies, in nodes in which other candidates have a cut.
 
     Their score becomes -inf. ``left_out``, shape (width, n_nodes), is the margin that a candidate needed. The zeros of
     a projection that is mostly zero look like a tight cluster, whatever the other values are.
@@ -173,8 +173,8 @@ def spread_first(left_out: Floats, margin: float, scores: Floats) -> None:
 def choose(of_candidates: CandidateCuts, is_sum: bool, weight: Ints, cuts: Cuts) -> None:
     """Choose the candidate of the largest score of each node; of scores that differ by rounding, the first.
 
-    Rounding is a share `EQUAL_GAINS` of the terms of a score: of the score itself where it is a sum of squares, else of
-    the node's weight.
+    Rounding is a share `EQUAL_GAINS` of the terms of a score: of the score itself if it is a sum of squares, otherwise
+    of the node's weight.
     """
     thresholds, scores = of_candidates
     for node in range(scores.shape[1]):
@@ -189,13 +189,13 @@ def choose(of_candidates: CandidateCuts, is_sum: bool, weight: Ints, cuts: Cuts)
 
 
 CACHE_CELLS = 1 << 15
-"""Projected values (float64) of nodes that are cut together; a larger node is cut alone."""
+"""Number of projected values (float64) of nodes that are cut together; a larger node is cut alone."""
 
 
 def project_and_cut_clusters(
     source: ArraySource, criterion: TwoClusters, frontier: Frontier, projections: Projections, limits: Limits
 ) -> tuple[Cuts, Floats]:
-    """The fused twin of `score_and_cut` for projections of an array and the best cut of each node."""
+    """Find the best cut of each node: the fused version of `score_and_cut` for projections of an array."""
     cuts, picked = Cuts.none(frontier.n_nodes), np.empty(len(frontier.rows))
     cut_as_projected(
         *(source.values, frontier.nodes, frontier.weight, projections),
@@ -239,12 +239,12 @@ def cut_as_projected(
 
 
 class CompanionSearch(CategorySearch):
-    """`score_and_cut` that cuts columns of categories by the places that their companions give them."""
+    """`score_and_cut` that cuts columns of categories by the places that companions give to categories."""
 
     def __call__(
         self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
     ) -> tuple[Cuts, Floats]:
-        """The best cut of each node, and the value of each row on the chosen candidate: its place, or a number."""
+        """Return the best cut of each node, and each row's value on the chosen candidate: its place, or a number."""
         which = self.of_categories(projections)
         if not which.any():
             return score_and_cut(source, criterion, frontier, projections, limits)
@@ -276,10 +276,10 @@ class CompanionSearch(CategorySearch):
         codes: Floats,
         scored: tuple[Frontier, Floats, Floats],
     ) -> Floats:
-        """The places of the categories of all rows, shape (n_rows,): those from rows that have scored, if there are.
+        """Return the places of the categories of all rows, shape (n_rows,), from the rows that have scored, if any.
 
-        ``companion_scores`` and ``codes`` are those of all rows; ``scored`` holds the rows of the same nodes by which
-        candidates were scored, their categories and places.
+        ``companion_scores`` and ``codes`` are those of all rows; ``scored`` contains the rows of the same nodes by
+        which candidates were scored, their categories and places.
         """
         places = codes.copy()
         place_categories(frontier.starts, frontier.weights, self.n_codes, companion_scores, places[np.newaxis])
@@ -289,11 +289,11 @@ class CompanionSearch(CategorySearch):
 
     @property
     def n_codes(self) -> int:
-        """Most categories of a column."""
+        """Largest number of categories of a column."""
         return int(self.n_categories.max())
 
     def own(self, projections: Projections, which: NDArray[np.bool_]) -> Int32s:
-        """The column of each candidate that is a column of categories, else `NO_COLUMN`, shape (width, n_nodes)."""
+        """Return the column of each candidate of categories, otherwise `NO_COLUMN`, shape (width, n_nodes)."""
         own = np.full(which.T.size, NO_COLUMN, np.int32)
         flat = which.T.reshape(-1)
         own[flat] = projections.columns[projections.offset[:-1][flat]]

@@ -31,10 +31,10 @@ from distforest.jit import kernel, no_refcount
 from distforest.sources.source import Floats, Int32s, Ints
 
 COUNTED_BINS = 512
-"""Most bins in which the values of a node are counted."""
+"""Largest number of bins in which the values of a node are counted."""
 
 SORTED_UP_TO = 40
-"""Values up to which sorting takes less time than counting."""
+"""Number of values up to which sorting takes less time than counting."""
 
 EQUAL_GAINS = 1e-12
 """Share of the squares below which gains of a candidate's cuts are equal; of equal cuts the lowest is taken."""
@@ -47,7 +47,7 @@ TWO_MEANS, FAST_BIC, EQUAL_BIC = range(3)
 
 
 class ClusterScoring(NamedTuple):
-    """How cuts between two clusters are scored, as kernels take it."""
+    """The scoring of cuts between two clusters, for kernels."""
 
     score: int  # `TWO_MEANS`, `FAST_BIC` or `EQUAL_BIC`
     relative: bool  # whether the score of one cluster is subtracted
@@ -55,22 +55,22 @@ class ClusterScoring(NamedTuple):
 
 
 class CandidateCuts(NamedTuple):
-    """One cut of each candidate in each node, of which the node will choose one."""
+    """One cut of each candidate in each node, from which the node will choose."""
 
     thresholds: Floats  # shape (width, n_nodes); NaN for a candidate without a cut
     scores: Floats  # shape (width, n_nodes); -inf for a candidate without a cut
 
     @classmethod
     def none(cls, width: int, n_nodes: int) -> CandidateCuts:
-        """No cut for any candidate."""
+        """Return no cut for any candidate."""
         return cls(np.full((width, n_nodes), np.nan), np.full((width, n_nodes), -np.inf))
 
 
 COUNT, TOTAL, OPEN, TWIN = range(4)
 """Rows of the array of bins: the sum of w, that of w z (of the bin, later of all before it), and whether it is open.
 
-Every other value is counted in a twin, `TWIN` rows further on: neighbours often lie in the same bin, where one addition
-would wait for the other.
+Every other value is counted in a twin, `TWIN` rows further on, because neighbouring values often fall into the same
+bin, where one addition would wait for the other.
 """
 
 
@@ -82,7 +82,7 @@ class BinRoom(NamedTuple):
     # values, weights: values in open bins, and their weights
     values: Floats
     weights: Floats
-    # order, keys, spare: as `order_values` takes them
+    # order, keys, spare: as `order_values` needs them
     order: Ints
     keys: NDArray[np.uint64]
     spare: NDArray[np.uint64]
@@ -102,7 +102,7 @@ class Line(NamedTuple):
 
 @kernel
 def room_for(longest: int) -> BinRoom:
-    """Room for nodes of up to ``longest`` rows."""
+    """Allocate the arrays for nodes of up to ``longest`` rows."""
     return BinRoom(
         np.empty((5, COUNTED_BINS + 1)),
         np.empty(longest),
@@ -125,9 +125,9 @@ def cut_two_means(
     room: BinRoom,
     cuts: CandidateCuts,
 ) -> None:
-    """Fill the best two-means cut of each candidate of a node into ``cuts``; NaN where all its values must be sorted.
+    """Fill the best two-means cut of each candidate of a node into ``cuts``; NaN if all its values must be sorted.
 
-    They must be where one is missing, where all are equal, and where their squares are too large or too small to be
+    They must be sorted if one is missing, if all are equal, or if their squares are too large or too small to be
     floats. With ``best_only`` a candidate that cannot reach the best score so far gets no cut, or one that is not its
     best.
     """
@@ -160,7 +160,7 @@ def cut_two_means(
 def search_open(
     values: Floats, weights: Floats, min_leaf: int, line: Line, least: float, slack: float, room: BinRoom
 ) -> tuple[float, float]:
-    """Threshold and gain of the best cut in the open bins that `close_bins` leaves open."""
+    """Return threshold and gain of the best cut in the bins that `close_bins` leaves open."""
     if not close_bins(line, least, room.bins):
         return np.nan, -np.inf
     n_open = fetch_open(values, weights, line, room)
@@ -170,25 +170,25 @@ def search_open(
 
 @no_refcount
 def bin_of(x: float, lowest: float, scale: float) -> np.uint32:
-    """The bin of a value; unsigned, so that Numba need not check for a negative index."""
+    """Return the bin of a value; unsigned, so that Numba need not check for a negative index."""
     return np.uint32((x - lowest) * scale)
 
 
 @no_refcount
 def less(x: float, y: float) -> float:
-    """The lesser value, y if one is NaN; it compiles to one instruction, unlike Numba's ``min``."""
+    """Return the lesser value, y if one is NaN; it compiles to one instruction, unlike Numba's ``min``."""
     return x if x < y else y  # noqa: FURB136
 
 
 @no_refcount
 def more(x: float, y: float) -> float:
-    """The greater value, y if one is NaN."""
+    """Return the greater value, y if one is NaN."""
     return x if x > y else y  # noqa: FURB136
 
 
 @no_refcount
 def cell_line(values: Floats, weights: Floats, n: float) -> Line:
-    """The `Line` of some values; its scale is 0 where they cannot be put into bins.
+    """Return the `Line` of some values; its scale is 0 if they cannot be put into bins.
 
     Every fourth value has its own sums, so that a processor works on four values at once.
     """
@@ -217,7 +217,7 @@ def cell_line(values: Floats, weights: Floats, n: float) -> Line:
 
 @no_refcount
 def fill_bins(values: Floats, weights: Floats, line: Line, bins: Floats) -> float:
-    """The sums of w and of w z in each bin; returns the sum of w z^2."""
+    """Sum w and w z in each bin; return the sum of w z^2."""
     for b in range(line.n_bins):
         bins[COUNT, b] = bins[TOTAL, b] = bins[TWIN + COUNT, b] = bins[TWIN + TOTAL, b] = 0.0
     lowest, scale, origin, mean = line.lowest, line.scale, line.origin, line.mean  # held in registers
@@ -234,7 +234,7 @@ def fill_bins(values: Floats, weights: Floats, line: Line, bins: Floats) -> floa
 
 @no_refcount
 def add_up_bins(line: Line, min_leaf: int, bins: Floats) -> float:
-    """Replace the sums of each bin by those of all before it; returns the largest g / n of the cuts between bins."""
+    """Replace the sums of each bin by those of all before it; return the largest g / n of the cuts between bins."""
     a, s, n = 0.0, 0.0, line.n
     best, over = 0.0, 1.0
     for b in range(line.n_bins):
@@ -252,7 +252,7 @@ def add_up_bins(line: Line, min_leaf: int, bins: Floats) -> float:
 def open_bins(line: Line, least: float, bins: Floats) -> bool:
     """Open the bins in which g / n may reach ``least``, by a quick bound: S >= min(S_first, S_last) - c width / 4.
 
-    Returns whether a bin is open.
+    Return whether a bin is open.
     """
     n, quarter, any_open = line.n, _QUARTER / line.scale, False
     for b in range(line.n_bins):
@@ -269,7 +269,7 @@ def open_bins(line: Line, least: float, bins: Floats) -> bool:
 def close_bins(line: Line, least: float, bins: Floats) -> bool:
     """Close the bins in which g / n stays below ``least`` at both ends and where the lines meet.
 
-    Returns whether a bin stays open.
+    Return whether a bin stays open.
     """
     n, width, start = line.n, 1.0 / line.scale, (line.lowest - line.origin) - line.mean
     any_open = False
@@ -291,9 +291,9 @@ def close_bins(line: Line, least: float, bins: Floats) -> bool:
 
 @no_refcount
 def fetch_open(values: Floats, weights: Floats, line: Line, room: BinRoom) -> int:
-    """Copy the values in open bins and their weights into ``room``; returns how many.
+    """Copy the values in open bins and their weights into ``room``; return their number.
 
-    The values outside the range of the open bins, nearly all of those in closed bins, are left out first.
+    The values outside the range of the open bins, nearly all of those in closed bins, are skipped first.
     """
     bins, lowest, scale = room.bins, line.lowest, line.scale
     low, high = 0, line.n_bins
@@ -314,7 +314,7 @@ def fetch_open(values: Floats, weights: Floats, line: Line, room: BinRoom) -> in
 
 @no_refcount
 def scan_bins(line: Line, min_leaf: int, slack: float, order: Ints, room: BinRoom) -> tuple[float, float]:
-    """Threshold and gain of the best cut between two distinct neighbouring values in open bins."""
+    """Return threshold and gain of the best cut between two distinct neighbouring values in open bins."""
     threshold, best, n = np.nan, -np.inf, line.n
     bins = room.bins
     a, s, b, before = 0.0, 0.0, -1, np.nan

@@ -1,4 +1,4 @@
-"""Witnesses: features that confirm a split if its sides differ in them too; they are drawn independently of the cut.
+"""Witnesses: features that confirm a split if its sides differ in them, too, and are drawn independently of the cut.
 
 A projection of noise may fall into two clusters by chance, but then its sides do not differ in other features.
 """
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from distforest.sources.mapped_rows import MappedRows
 
 FIRST_SIGN = 1 << 38
-"""Added, with the attempt, to a node's stream, to get the stream that draws the signs of categories."""
+"""Offset that is added, with the attempt, to a node's stream, to get the stream that draws the signs of categories."""
 
 FIRST_WITNESS = 1 << 34
-"""The first draw of a node's stream that chooses a witness."""
+"""First draw of a node's stream that chooses a witness."""
 
 LEAST_DEVIATION = 1e-12
 """Least share of a witness's squared deviations that counts as left within the sides."""
@@ -42,13 +42,13 @@ class Witnesses:
     weights: ColumnWeights  # how likely each column is to be drawn
     n_witnesses: int  # number of witnesses of a node in each attempt
     columns: Int32s | None = None  # the witnesses that are drawn, shape (n_nodes, n_witnesses); None before an attempt
-    numbers: CategoryNumbers | None = None  # the numbers of categories; None if no column holds any
+    numbers: CategoryNumbers | None = None  # the numbers of categories; None if no column contains any
     keys: Keys | None = None  # the streams that draw signs of categories, shape (n_nodes,); None before an attempt
-    # what reads the columns that are drawn, if ``matrix`` is a map of which only a block may be resident
+    # reader of drawn columns, if ``matrix`` is a map with only a block resident
     stored: MappedRows | None = None
 
     def attempted(self, keys: Keys, attempt: int) -> Witnesses:
-        """The witnesses with the columns that the nodes with these streams draw in one attempt."""
+        """Return the witnesses with the columns that the nodes with these streams draw in one attempt."""
         columns = np.empty((len(keys), self.n_witnesses), np.int32)
         draw_columns(keys, FIRST_WITNESS + attempt * self.n_witnesses, self.weights.cumulative, columns)
         of_signs = np.empty(len(keys), np.uint64)
@@ -56,7 +56,7 @@ class Witnesses:
         return replace(self, columns=columns, keys=of_signs)
 
     def confirm(self, frontier: Frontier, values: Floats, cuts: CandidateCuts) -> None:
-        """Add to each candidate's score how much its cut explains of the witnesses, on average.
+        """Add to each candidate's score the mean share of the witnesses that its cut explains.
 
         ``values`` has shape (width, n_rows).
         """
@@ -84,9 +84,9 @@ def add_explained(
 ) -> None:
     """scores[k, f] += mean over the witnesses x of n log(SS_0 / (SS_1 + SS_2)), the sides those of candidate k's cut.
 
-    A witness that holds categories is their signs, with n_k `BLUR` added to SS_k. A witness adds 0 if it is constant in
-    the node, or if only one side has values within its fences. Values beyond the fences, and missing ones, are left
-    out. Candidates without a cut (score -inf) stay as they are.
+    A witness that is a column of categories is read as signs, with n_k `BLUR` added to SS_k. A witness adds 0 if it is
+    constant in the node, or if only one side has values within its fences. Values beyond the fences, and missing ones,
+    are omitted. Candidates without a cut (score -inf) stay unchanged.
     """
     (starts, rows, weights), (thresholds, scores) = nodes, cuts
     longest = longest_of(starts)
@@ -109,7 +109,7 @@ def add_explained(
 
 @kernel
 def fence_in(witness: Floats, weights: Int32s, some: Floats) -> float:
-    """Replace the values of a witness beyond its fences by NaN; returns the mean of the others, or NaN."""
+    """Replace the values of a witness beyond its fences by NaN; return the mean of the others, or NaN."""
     _, _, lower, upper, _ = fences_of(witness, MARGIN, some)
     n, total = np.int64(0), 0.0
     for r in range(witness.shape[0]):
@@ -123,7 +123,7 @@ def fence_in(witness: Floats, weights: Int32s, some: Floats) -> float:
 
 @no_refcount
 def _explained(witness: Floats, weights: Int32s, mean: float, values: Floats, threshold: float, blur: float) -> float:
-    """N log(SS_0 / max(SS_1 + SS_2, floor)) of a witness, over the rows where it and the value are not NaN.
+    """N log(SS_0 / max(SS_1 + SS_2, floor)) of a witness, over the rows in which it and the value are not NaN.
 
     n ``blur`` is added to both.
     """

@@ -1,1 +1,1 @@
-"""What a node may be cut on: columns, sums of them, and pairs of objects."""
+"""Draws of a node's candidates: columns, sums of columns, and pairs of objects."""

@@ -1,4 +1,4 @@
-"""Draws of columns: the projections that an open node tries. They depend on the node's random stream alone."""
+"""Draws of columns: the projections that an open node tries, which depend only on the node's random stream."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from distforest.sources.mapped_rows import SAMPLED_AT_ONCE, MappedRows
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, offsets
 
 COLUMN_TRIES = 32
-"""How often in a row a candidate may draw a column that it has, until it draws no more."""
+"""Number of consecutive draws of a column that a candidate already has, after which it draws no more."""
 
 
 class Draw(Protocol):
@@ -27,34 +27,34 @@ class Draw(Protocol):
 
     @property
     def width(self) -> int:
-        """Candidates of a node in one attempt."""
+        """Number of candidates of a node in one attempt."""
 
     @property
     def attempts(self) -> int:
-        """How often a node may draw."""
+        """Largest number of attempts of a node."""
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
-        """The candidates of each node of ``frontier``, from ``keys``, the nodes' streams, shape (n_nodes,).
+        """Return the candidates of each node of ``frontier``, from ``keys``, the nodes' streams, shape (n_nodes,).
 
-        A width of 0 says that no node can draw any more.
+        A width of 0 means that no node can draw any more.
         """
 
 
 class Terms(NamedTuple):
-    """Room for the columns of candidates and their weights, which a draw fills candidate by candidate."""
+    """Working arrays for the columns of candidates and their weights, which a draw fills candidate by candidate."""
 
     size: Ints  # number of columns of each candidate, shape (n_candidates,)
-    # columns, weights: columns and their weights, shape (most,): room for those of all candidates
+    # columns, weights: columns and their weights, shape (most,), for all candidates
     columns: Int32s
     weights: Floats
 
     @classmethod
     def room(cls, n_candidates: int, most: int) -> Terms:
-        """Room for ``most`` columns of so many candidates."""
+        """Allocate the arrays for ``most`` columns of ``n_candidates`` candidates."""
         return cls(np.empty(n_candidates, np.int64), np.empty(most, np.int32), np.empty(most))
 
     def projections(self, width: int, filled: int) -> Projections:
-        """The candidates, ``width`` for each node, of which ``filled`` columns are drawn in all."""
+        """Return the candidates, ``width`` for each node, with ``filled`` columns in all."""
         return Projections(width, offsets(self.size), self.columns[:filled], self.weights[:filled])
 
 
@@ -72,17 +72,17 @@ class Axis:
         return -(-self.n_columns // self.width)
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
-        """Entries attempt * width, ... of each node's order of the columns."""
+        """Return the entries attempt * width, ... of each node's order of the columns."""
         first = attempt * self.width
         return self._entries(frontier, keys, first, min(self.width, self.n_columns - first))
 
     def rest(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
-        """The candidates of this attempt and of all later ones, in their order."""
+        """Return the candidates of this attempt and of all later ones, in order."""
         first = attempt * self.width
         return self._entries(frontier, keys, first, self.n_columns - first)
 
     def _entries(self, frontier: Frontier, keys: Keys, first: int, width: int) -> Projections:
-        """So many entries of each node's order of the columns, from the one numbered ``first`` on."""
+        """Return ``width`` entries of each node's order of the columns, from number ``first`` on."""
         columns = np.empty((frontier.n_nodes, width), np.int32)
         axis_columns(keys, self.n_columns, first, columns)
         n, drawn = frontier.n_nodes * width, columns.reshape(-1)
@@ -92,7 +92,7 @@ class Axis:
 
 @kernel
 def axis_columns(keys: Keys, n_columns: int, first: int, columns: Int32s) -> None:
-    """Entries first, first + 1, ... of a Fisher-Yates shuffle of 0..n_columns-1, one shuffle for each key."""
+    """Fill in entries first, first + 1, ... of a Fisher-Yates shuffle of 0..n_columns-1, one shuffle for each key."""
     order = np.arange(n_columns)
     swapped = np.empty(n_columns, np.int64)
     last = first + columns.shape[1]
@@ -102,7 +102,7 @@ def axis_columns(keys: Keys, n_columns: int, first: int, columns: Int32s) -> Non
             order[t], order[swapped[t]] = order[swapped[t]], order[t]
         for t in range(first, last):
             columns[f, t - first] = order[t]
-        for t in range(last - 1, -1, -1):  # undo the swaps, so that a node takes ``last`` steps and not ``n_columns``
+        for t in range(last - 1, -1, -1):  # undo the swaps, so that a node takes ``last`` steps, not ``n_columns``
             order[t], order[swapped[t]] = order[swapped[t]], order[t]
 
 
@@ -110,10 +110,10 @@ def axis_columns(keys: Keys, n_columns: int, first: int, columns: Int32s) -> Non
 class Oblique:
     """Sparse sums of columns (SMERF, section 2; Tomita et al., SPORF).
 
-    Each of the ``width`` candidates reads one column, and ``width * (combinations - 1)`` further columns (rounded)
-    are dealt out among them at random; the columns of one candidate differ. A column's coefficient is +1 or -1; or it
-    is normal, with a standard deviation of ``scales`` of the column, shape (n_columns,), since collinear columns would
-    cancel exactly with signs alone.
+    Each of the ``width`` candidates reads one column, and ``width * (combinations - 1)`` further columns (rounded) are
+    distributed among them at random; the columns of one candidate differ. A column's coefficient is +1 or -1, or is
+    normal with a standard deviation of ``scales`` of the column, shape (n_columns,), since collinear columns would
+    cancel exactly with signs.
     """
 
     columns: ColumnWeights
@@ -123,7 +123,7 @@ class Oblique:
     attempts: int = 3
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
-        """``width`` candidates for each node."""
+        """Return ``width`` candidates for each node."""
         total = self.width + round(self.width * (self.combinations - 1.0))
         terms = Terms.room(frontier.n_nodes * self.width, frontier.n_nodes * total)
         scales = np.empty(0) if self.scales is None else self.scales
@@ -133,10 +133,10 @@ class Oblique:
 
 @kernel
 def oblique_terms(keys: Keys, attempt: int, cumulative: Floats, scales: Floats, width: int, terms: Terms) -> int:
-    """Fill ``terms`` with the distinct columns of each candidate and their coefficients; returns how many in all.
+    """Fill ``terms`` with the distinct columns of each candidate and their coefficients; return their total number.
 
     The number of columns of a candidate is drawn first. A candidate that draws only columns it has `COLUMN_TRIES` times
-    in a row keeps those it has: the others may have a weight of 0.
+    in a row keeps those it has, as the others may have a weight of 0.
     """
     size, columns, weights = terms
     extra = columns.shape[0] // keys.shape[0] - width if keys.shape[0] else 0
@@ -175,23 +175,23 @@ def coefficient(key: np.uint64, draw: int, column: int, scales: Floats) -> float
 
 @dataclass(frozen=True)
 class CategoriesAlone:
-    """The candidates of a draw; one that begins with categories reads these alone, any other reads none."""
+    """The candidates of a draw; a candidate whose first column is categorical reads no other, and others read none."""
 
     draw: Draw  # draws single columns and sums
-    n_categories: Int32s  # number of categories of each column, 0 for a column of numbers, shape (n_columns,)
+    n_categories: Int32s  # number of categories of each column, 0 for a numerical column, shape (n_columns,)
 
     @property
     def width(self) -> int:
-        """That of the draw."""
+        """The width of the draw."""
         return self.draw.width
 
     @property
     def attempts(self) -> int:
-        """That of the draw."""
+        """The attempts of the draw."""
         return self.draw.attempts
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
-        """The candidates of each node."""
+        """Return the candidates of each node."""
         drawn = self.draw(frontier, keys, attempt)
         begin, size = drawn.offset[:-1], np.diff(drawn.offset)
         candidate = np.repeat(np.arange(len(size)), size)
@@ -223,7 +223,7 @@ class ColumnWeights:
     def from_weights(cls, weights: Floats) -> ColumnWeights:
         """Normalise weights, shape (n_columns,).
 
-        Raises InputError unless all are finite, none is negative and some are positive.
+        Raise InputError unless all are finite, none is negative and some are positive.
         """
         good = np.isfinite(weights) & (weights >= 0.0)
         if weights.ndim != 1 or not good.all() or not (weights > 0.0).any():
@@ -236,7 +236,7 @@ class ColumnWeights:
 
     @classmethod
     def uniform(cls, n_columns: int) -> ColumnWeights:
-        """The same weight for every column."""
+        """Return the same weight for every column."""
         return cls.from_weights(np.ones(n_columns))
 
     @property
@@ -257,7 +257,7 @@ class ColumnWeights:
 
 @kernel
 def column_at(cumulative: Floats, share: float) -> int:
-    """The first column whose cumulative weight is above ``share``; it is never a column of weight 0."""
+    """Return the first column whose cumulative weight is above ``share``; it is never a column of weight 0."""
     low, high = 0, cumulative.shape[0] - 1
     while low < high:
         middle = (low + high) >> 1
@@ -277,10 +277,10 @@ def draw_columns(keys: Keys, first: int, cumulative: Floats, columns: Int32s) ->
 
 
 def inverse_deviations(matrix: Float32s, rows: Int32s, present: Ints | None = None) -> Floats:
-    """1 / the standard deviation of each column's values within its fences; 0 for a constant column. NaN is left out.
+    """Return 1 / the standard deviation of each column's values within its fences; 0 for a constant column.
 
-    The fences of ``matrix``, shape (n_rows, n_columns), are computed from its ``rows``, which ascend, see
-    `distforest.growth.cuts.fences`. ``present`` are the rows that count, ascending; None: all.
+    NaN is omitted. The fences of ``matrix``, shape (n_rows, n_columns), are computed from its ``rows``, which ascend,
+    see `distforest.growth.cuts.fences`. ``present`` are the rows that count, ascending; None: all.
 
     Examples
     --------
@@ -311,8 +311,8 @@ def inverse_deviations(matrix: Float32s, rows: Int32s, present: Ints | None = No
 def add_deviations(matrix: Float32s, fences: Floats, middle: Floats, moments: Floats) -> None:
     """moments[:, c] += number, sum and sum of squares of the values within the fences, in row order.
 
-    The values are taken about the ``middle`` of their fences, or about the first one where these are infinite; its
-    place is NaN until a block has it.
+    The values are taken about the ``middle`` of their fences, or about the first one if the fences are infinite, which
+    is NaN until a block has it.
     """
     for c in range(matrix.shape[1]):
         first = 0

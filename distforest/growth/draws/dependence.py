@@ -1,4 +1,4 @@
-"""The dependence screen: which features depend on others, by their ranks alone, whatever their scales and shapes.
+"""The dependence screen: which features depend on others, by their ranks only, whatever their scales and distributions.
 
 Features of a manifold depend on each other, features of noise on none. Each feature is cut into B bins of equal
 numbers of rows, ties at random. For a pair of features
@@ -14,12 +14,12 @@ would hold fewer than `ROWS_IN_CELL` rows on average. Of the p (p - 1) / 2 pairs
 are expected to have a G as large. A feature is significant if c of its largest G is below `FALSE_PAIRS`; its dependence
 is u = (largest G - df) / (2 m log B), from 0 to 0.999.
 
-Of two features that lack values the n rows count where neither does. Their G has the correction of n rows in place of
-that of m. As G grows with the rows, such a pair seems less dependent than one without missing values.
+For two features with missing values, the n rows in which neither is missing count. Their G has the correction of n rows
+instead of m. As G grows with the rows, such a pair seems less dependent than one without missing values.
 
-A column of categories is a column of numbers, of which 0 is the most frequent category, 1 the next, and so on. As ties
-are at random, G has the same distribution if a pair is independent. Categories that are divided between bins, or share
-one, make G smaller than that of the categories themselves.
+A column of categories is read as numbers, with 0 for the most frequent category, 1 for the next, and so on. As ties are
+random, G has the same distribution if a pair is independent. Categories that are divided between bins, or share one,
+make G smaller than that of the categories themselves.
 
 The screen does not see a feature that is independent of every other feature, such as the height of a swiss roll or a
 single bimodal feature.
@@ -54,22 +54,22 @@ NO_RANK = -1
 """The rank of a missing value."""
 
 ROWS_IN_CELL = 5
-"""Rows that a cell of a pair's table should hold on average; with fewer, G is too large."""
+"""Number of rows that a cell of a pair's table should have on average; with fewer, G is too large."""
 
 FALSE_PAIRS = 0.01
-"""Significant pairs that are expected in a table of independent features."""
+"""Expected number of significant pairs in a table of independent features."""
 
 SCREEN_ROWS = 10_000
-"""Most rows that a screen reads; if there are more, so many are drawn at random."""
+"""Largest number of rows that a screen reads; if there are more, this number is drawn at random."""
 
 NEAR = 1000
-"""Most features of which all pairs get a G; if there are more, those of the largest `polynomial_statistic` do."""
+"""Largest number of features whose pairs all get a G; of more, those of the largest `polynomial_statistic`."""
 
 NEAR_ROWS = 256
-"""Rows from which `polynomial_statistic` is computed."""
+"""Number of rows from which `polynomial_statistic` is computed."""
 
 SCREEN_TREE = 1 << 40
-"""The tree number under which a screen draws."""
+"""Tree number under which a screen draws."""
 
 _STEPS = 48.0  # the largest of the three polynomials is sqrt(7), and 48 sqrt(7) < 128
 
@@ -83,7 +83,7 @@ class Screen:
 
     @classmethod
     def from_dependence(cls, largest: Floats, n_rows: int) -> Screen:
-        """The screen for the largest G of each feature, shape (n_features,), from ``n_rows`` rows.
+        """Return the screen for the largest G of each feature, shape (n_features,), from ``n_rows`` rows.
 
         Let q be the share of significant features. A feature that is not significant has the weight 1. One that is
         significant has (1 - q (1 - q)) / q^2, but no more than `FALSE_PAIRS` / c, so that weak evidence takes little
@@ -105,14 +105,14 @@ class Screen:
         weights = np.ones(len(u))
         if significant.any():
             share = float(significant.mean())
-            with np.errstate(divide="ignore", over="ignore"):  # evidence may be overwhelming
+            with np.errstate(divide="ignore", over="ignore"):  # c may be 0
                 most = FALSE_PAIRS / by_chance[significant]
             weights[significant] = np.minimum((1.0 - share * (1.0 - share)) / share**2, most)
         return cls(u, weights / weights.sum())
 
 
 def bin_count(n_rows: int) -> int:
-    """The number of bins B for so many rows, from 2 to 8.
+    """Return the number of bins B for ``n_rows`` rows, from 2 to 8.
 
     Examples
     --------
@@ -123,7 +123,7 @@ def bin_count(n_rows: int) -> int:
 
 
 def false_pairs(largest: Floats, n_rows: int) -> Floats:
-    """The c of each feature: how many pairs of as many independent features are expected to have a G as large.
+    """Return the c of each feature: the expected number of pairs of independent features with a G as large.
 
     Examples
     --------
@@ -136,21 +136,21 @@ def false_pairs(largest: Floats, n_rows: int) -> Floats:
 
 
 def screened_rows(seed: int, n_rows: int, most: int = SCREEN_ROWS) -> Int32s:
-    """The rows that a screen reads, ascending: all, or ``most`` drawn at random, shape (m,)."""
+    """Return the rows that a screen reads, ascending: all, or ``most`` drawn at random, shape (m,)."""
     rows = np.arange(n_rows, dtype=np.int32)
     if n_rows <= most:
         return rows
-    shuffle(np.uint64(stream(seed, SCREEN_TREE, 0)), 0, rows, most)  # a kernel returns a plain, so a signed integer
+    shuffle(np.uint64(stream(seed, SCREEN_TREE, 0)), 0, rows, most)  # a kernel returns a signed integer
     return np.sort(rows[:most])
 
 
 def ranks(
     matrix: Float32s, rows: Int32s, columns: Int32s, seed: int, n_categories: tuple[int, ...] | None = None
 ) -> Int32s:
-    """The rank, from 0, of each of ``rows`` in each of ``columns``, equal values in random order; -1 for NaN.
+    """Return the rank, from 0, of each of ``rows`` in each of ``columns``, equal values in random order; -1 for NaN.
 
-    ``n_categories`` says of each column how many categories it has, 0 if it holds numbers; None or none: all do. The
-    shape is (n_columns, m).
+    ``n_categories`` has the number of categories of each column, 0 for a numerical one; None or empty: all are
+    numerical. The shape is (n_columns, m).
     """
     rank = np.empty((len(columns), len(rows)), np.int32)
     if n_categories:
@@ -166,7 +166,7 @@ def ranks(
 
 
 def by_frequency(codes: Float32s) -> Float32s:
-    """Number categories by frequency, the most frequent first, of equal ones the one that comes first; NaN stays.
+    """Number categories by frequency, the most frequent first, ties by first occurrence; NaN stays.
 
     Examples
     --------
@@ -203,7 +203,7 @@ def rank_columns(matrix: Float32s, rows: Int32s, columns: Int32s, numbers: Int32
 
 
 def bins(ranks_of_columns: Int32s) -> Codes:
-    """The bin of each rank, floor(B rank / n) over n values of a column, shape (n_columns, m); `NO_BIN` for NaN."""
+    """Return the bin of each rank, floor(B rank / n) over n values, shape (n_columns, m); `NO_BIN` for NaN."""
     m = ranks_of_columns.shape[1]
     n_values = np.maximum(ranks_of_columns.max(axis=1, initial=NO_RANK, keepdims=True).astype(np.int64) + 1, 1)
     codes = (ranks_of_columns.astype(np.int64) * bin_count(m) // n_values).astype(np.uint8)
@@ -212,9 +212,9 @@ def bins(ranks_of_columns: Int32s) -> Codes:
 
 
 def largest_dependence(codes: Codes, others: Codes) -> tuple[Floats, Floats]:
-    """The largest G of each column over the ``others``, shape (k,), and of each of these over the columns, shape (l,).
+    """Return the largest G of each column over the ``others``, shape (k,), and of each of these over the columns.
 
-    Both are bins as `bins` returns them, shapes (k, m) and (l, m); one and the same array for the pairs within it.
+    Both are bins as `bins` returns them, shapes (k, m) and (l, m); the same array stands for the pairs within it.
     """
     m = codes.shape[1]
     counts = np.arange(m + 1, dtype=np.float64)
@@ -237,7 +237,7 @@ def compare(
     together = np.zeros(n_bins * n_bins, np.int64)
     alone = np.zeros(n_bins, np.int64)
     for r in range(m):
-        alone[r * n_bins // m] += 1  # the same in every column that lacks no value: bins of ranks
+        alone[r * n_bins // m] += 1  # the same in every complete column: bins of ranks
     margin = 0.0
     for b in range(n_bins):
         margin += terms[alone[b]]
@@ -264,7 +264,7 @@ def compare(
 
 @no_refcount
 def margins_of(together: Ints, of_pair: Ints, terms: Floats) -> float:
-    """The sum of ``terms`` over the rows and the columns of a table of counts, shape (B^2,); ``of_pair`` is (2, B)."""
+    """Sum ``terms`` over the rows and the columns of a table of counts, shape (B^2,); ``of_pair`` is (2, B)."""
     n_bins, total = of_pair.shape[1], 0.0
     of_pair[:] = 0
     for cell in range(together.shape[0]):
@@ -276,11 +276,11 @@ def margins_of(together: Ints, of_pair: Ints, terms: Floats) -> float:
 
 
 def polynomials(ranks_of_columns: Int32s) -> Float32s:
-    """Legendre polynomials of degree 1 to 3 of the ranks, in whole steps of 1/48, shape (3, n_columns, m).
+    """Return Legendre polynomials of degree 1 to 3 of the ranks, in steps of 1/48, shape (3, n_columns, m).
 
     They are orthonormal over ranks spread from -1 to 1. In whole steps a float32 sum over 256 rows is exact, so it does
-    not depend on the order in which a library adds. They are 0 for a missing value, and the ranks of a column that
-    lacks some are spread over those of all rows.
+    not depend on the order in which a library adds. They are 0 for a missing value, and the ranks of an incomplete
+    column are spread over those of all rows.
     """
     m = ranks_of_columns.shape[1]
     x = (2.0 * np.arange(m) + 1.0) / m - 1.0
@@ -299,7 +299,7 @@ def polynomials(ranks_of_columns: Int32s) -> Float32s:
 
 
 def polynomial_statistic(columns: Float32s, others: Float32s) -> Floats:
-    """The sum of the squared products of the polynomials of two columns: their dependence where it is smooth.
+    """Return the sum of the squared products of the polynomials of two columns: their dependence if it is smooth.
 
     Both are as `polynomials` returns them, shapes (3, k, m) and (3, l, m). Over m rows the sum, a whole number, is m
     times that of nine squared correlations, in other units; shape (k, l).
@@ -312,6 +312,6 @@ def polynomial_statistic(columns: Float32s, others: Float32s) -> Floats:
 
 
 def nearest_features(statistic: Floats, n_kept: int = NEAR) -> Ints:
-    """The ``n_kept`` features of the largest statistic, in ascending order; of equal ones the first."""
+    """Return the ``n_kept`` features of the largest statistic, in ascending order; of ties the first."""
     order = np.lexsort((np.arange(len(statistic)), -statistic))
     return np.sort(order[:n_kept])

@@ -16,7 +16,7 @@ from distforest.jit import kernel
 from distforest.sources.source import Floats, Int32s, Ints
 
 LANDMARK_TREE = (1 << 40) + 2
-"""A tree number that no forest has. The stream of its node i ranks object i."""
+"""A tree number that no forest has; the stream of its node i ranks object i."""
 
 
 class Landmarks(NamedTuple):
@@ -27,24 +27,24 @@ class Landmarks(NamedTuple):
 
     @classmethod
     def from_rows(cls, rows: Int32s, n_objects: int) -> Landmarks:
-        """The landmarks at ``rows``, ascending, of ``n_objects``."""
+        """Return the landmarks at ``rows``, ascending, of ``n_objects``."""
         among = np.zeros(n_objects, np.bool_)
         among[rows] = True
         return cls(rows, among)
 
 
 ANY_OBJECT = Landmarks(np.empty(0, np.int32), np.empty(0, np.bool_))
-"""No landmarks: columns may be any objects of a node."""
+"""No landmarks, so that any objects of a node may be columns."""
 
 
 def landmarks_of(n_landmarks: float | None, targets: Floats, by_class: bool, seed: int) -> Landmarks:
     """Draw the landmarks of a forest: from each class at least one, and in proportion to its objects.
 
-    A class gives the objects whose numbers have the lowest ranks by the seed. An object's rank depends on no other one,
-    so that landmarks stay, but for a few, where objects are added behind the others; and all tasks draw the same.
+    The landmarks of a class are the objects whose numbers have the lowest ranks by the seed. An object's rank does not
+    depend on others, so most landmarks stay if objects are appended, and all tasks draw the same.
 
-    ``n_landmarks`` is a number, a share of the objects, or None for `ANY_OBJECT`. ``targets`` has the class of each
-    object if ``by_class``, else its target.
+    ``n_landmarks`` is a number, a share of the objects, or None for `ANY_OBJECT`. ``targets`` contains the class of
+    each object if ``by_class``, otherwise its target.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def landmarks_of(n_landmarks: float | None, targets: Floats, by_class: bool, see
     if m < least:
         raise InputError(
             f"n_landmarks={n_landmarks!r} of {counted(n, 'object')} is {m}, but pairs need {needed}: {least} at least; "
-            "ask for more"
+            "raise it"
         )
     ranks = np.empty(n, np.uint64)
     streams(seed, np.full(n, LANDMARK_TREE), np.arange(n, dtype=np.int32), ranks)
@@ -71,15 +71,15 @@ def landmarks_of(n_landmarks: float | None, targets: Floats, by_class: bool, see
 
 
 def count_landmarks(n_landmarks: float, n_objects: int) -> int:
-    """The number of landmarks that a number or share stands for; raises InputError if there are fewer objects."""
+    """Return the number of landmarks for a number or a share; raise InputError if there are fewer objects."""
     m = n_drawn(n_landmarks, n_objects)
     if m > n_objects:
-        raise InputError(f"n_landmarks={n_landmarks!r} asks for more landmarks than there are objects ({n_objects})")
+        raise InputError(f"n_landmarks={n_landmarks!r} requests more landmarks than there are objects ({n_objects})")
     return m
 
 
 def most_pairs(n_landmarks: float, n_objects: int) -> int:
-    """The number of pairs of two objects that hold a landmark, m (2n - m - 1) / 2: a forest reads no others.
+    """Return the number of pairs of two objects that include a landmark, m (2n - m - 1) / 2; a forest reads no others.
 
     Examples
     --------
@@ -91,9 +91,9 @@ def most_pairs(n_landmarks: float, n_objects: int) -> int:
 
 
 def landmarks_within(budget: int, n_objects: int, asks_itself: bool) -> int:
-    """The most landmarks that any number of trees can use within a budget of pairs; 0 if it pays for all pairs.
+    """Return the most landmarks for any number of trees within a budget of pairs; 0 if it suffices for all pairs.
 
-    A landmark's similarity to itself is asked for, its distance is not.
+    A landmark's similarity to itself is evaluated, its distance to itself is not.
 
     Examples
     --------
@@ -105,11 +105,11 @@ def landmarks_within(budget: int, n_objects: int, asks_itself: bool) -> int:
 
 
 def shares(sizes: Ints, m: int) -> Ints:
-    """Divide ``m`` landmarks, at least one a class, among classes of some sizes, shape (n_classes,).
+    """Divide ``m`` landmarks, at least one per class, among classes of some sizes, shape (n_classes,).
 
-    A class gets m size / n, rounded down but at least 1. What is left goes one by one to the classes that are furthest
-    below m size / n, the first of equals. If the classes got too many, the class with most gives one back, the first of
-    equals.
+    A class gets m size / n, rounded down but at least 1. The rest goes one by one to the classes that are furthest
+    below m size / n, the first of ties. If the classes got too many, the class with most gives one back, the first of
+    ties.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def shares(sizes: Ints, m: int) -> Ints:
 
 @kernel
 def landmarks_near(y: float, group: Int32s, landmarks: Landmarks, targets: Floats, by_class: bool) -> Int32s:
-    """The landmarks that may stand for class y in a node: those of the class in the node, or all of the class if none.
+    """Return the landmarks for class y in a node: those of the class in the node, or all of the class without any.
 
     For targets y does not matter: they are the landmarks in the node, or all landmarks if the targets of these do not
     differ.

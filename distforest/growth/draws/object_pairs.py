@@ -1,10 +1,11 @@
-"""Pairs of objects that a node's candidates compare (SimForest). Their classes or targets disagree.
+"""Pairs of objects, of different classes or targets, that a node's candidates compare (SimForest).
 
-A pair is (j, i). *Fresh* pairs are drawn as in the paper: i is uniform over the node's objects, and j has a probability
-in proportion to its disagreement with i. *Kept* pairs have this law at the root, but a tree draws them once for all its
-nodes. Each candidate of a tree has a random order of all objects; i is the first object of the node in that order, and
-j the first that disagrees with it. So i is drawn again in the child that holds it, and j in the other child if they are
-parted (of targets, almost always), as long as some object there disagrees. The similarities to it are known already.
+A pair is (j, i). *Fresh* pairs are drawn as in the paper: i is uniform over the node's objects, and the probability of
+j is proportional to its disagreement with i. *Kept* pairs have this distribution at the root, but a tree draws them
+once for all its nodes. Each candidate of a tree has a random order of all objects; i is the first object of the node in
+that order, and j the first that disagrees with it. So i is drawn again in the child that contains it, and j in the
+other child if they are separated (for targets, almost always), as long as some object there disagrees. The similarities
+to it are known already.
 
 ::
 
@@ -39,18 +40,18 @@ if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier, Nodes
 
     Usable = Callable[[Ints, Int32s, Int32s], NDArray[np.bool_]]
-    """Decides whether each pair (j, i), drawn for one of some candidates, numbered over all nodes, may be used."""
+    """Function that decides whether pairs (j, i), drawn for candidates numbered over all nodes, may be used."""
 
     Pairing = Callable[[Ints, int, int, Frontier, Keys, Int32s], None]
-    """Fills pairs[e] = (j, i) for candidate wanted[e] of all nodes, of which each has ``width``, in some trial.
+    """Function that fills pairs[e] = (j, i) for candidate wanted[e] of all nodes, each with ``width``, in some trial.
 
     The arguments are ``(wanted, width, trial, frontier, keys, pairs)``. A pair is drawn from the nodes' streams, the
-    keys, or from those of their trees, and left as it is where a node has none. ``trial`` counts the pairs of a
+    keys, or from those of their trees, and left unchanged if a node has none. ``trial`` counts the pairs of a
     candidate over all its attempts.
     """
 
 FIRST_MEASURE = 1 << 37
-"""The first draw of a stream that chooses measures."""
+"""First draw of a stream that chooses measures."""
 
 
 class Measures(NamedTuple):
@@ -58,11 +59,11 @@ class Measures(NamedTuple):
 
     n_objects: int  # number of columns of each measure
     reached: Floats  # sums of the measures' shares in the draw, up to each of them, shape (n_measures,); the last is 1
-    of_distances: NDArray[np.bool_]  # whether each measure holds -d^2/2, whose diagonal is 0, shape (n_measures,)
+    of_distances: NDArray[np.bool_]  # whether each measure contains -d^2/2, whose diagonal is 0, shape (n_measures,)
 
     @classmethod
     def from_weights(cls, n_objects: int, weights: Floats, of_distances: NDArray[np.bool_]) -> Measures:
-        """Measures that are drawn in proportion to ``weights``, shape (n_measures,).
+        """Return measures that are drawn in proportion to ``weights``, shape (n_measures,).
 
         Examples
         --------
@@ -74,7 +75,7 @@ class Measures(NamedTuple):
         return cls(n_objects, reached, of_distances)
 
     def drawn(self, keys: Keys, attempt: int, width: int) -> Compared:
-        """The measure of each of ``width`` candidates of some nodes, from the streams ``keys``, shape (n_nodes,)."""
+        """Return the measure of each of ``width`` candidates of some nodes, from the nodes' streams ``keys``."""
         if len(self.reached) == 1:
             return Compared(self, None)
         chosen = np.empty(len(keys) * width, np.int32)
@@ -87,20 +88,20 @@ ONE_MEASURE = Measures(1, np.ones(1), np.array([False]))
 
 
 class Compared(NamedTuple):
-    """What candidates compare objects by."""
+    """The measures by which candidates compare objects."""
 
     measures: Measures  # the measures
     chosen: Int32s | None  # the measure of each candidate, shape (n_candidates,); None if there is only one
 
     def columns(self, candidates: Ints | NDArray[np.bool_], objects: Int32s) -> Int32s:
-        """The columns of objects by the measures of their candidates, both of shape (n,)."""
+        """Return the columns of objects by the measures of their candidates, both of shape (n,)."""
         if self.chosen is None:
             return objects
         columns: Int32s = objects + self.chosen[candidates] * np.int32(self.measures.n_objects)
         return columns
 
     def are_distances(self, candidates: Ints) -> NDArray[np.bool_]:
-        """Whether the measures of some candidates hold -d^2/2, shape (n,), or (1,) if there is only one measure."""
+        """Return whether the measures of some candidates contain -d^2/2, shape (n,), or (1,) for a single measure."""
         if self.chosen is None:
             return self.measures.of_distances
         of_distances: NDArray[np.bool_] = self.measures.of_distances[self.chosen[candidates]]
@@ -119,17 +120,17 @@ def draw_measures(keys: Keys, first: int, width: int, reached: Floats, chosen: I
 
 
 FIRST_LANDMARK = 1 << 35
-"""The first draw of a node's stream that chooses landmarks for the classes of a pair."""
+"""First draw of a node's stream that chooses landmarks for the classes of a pair."""
 
 PAIR_TRIES = 4
-"""How many pairs are drawn for a candidate, in one attempt, until one is usable."""
+"""Largest number of pairs that are drawn for a candidate in one attempt until one is usable."""
 
 LENGTH_ROUNDING = 1e-9
 """Share of S_ii and S_jj by which rounding may make the square of a length negative."""
 
 
 class Disagreement(NamedTuple):
-    """How far the ground truths of two objects are apart: 1[y != y'] of classes, |y - y'| of targets."""
+    """The difference of the ground truths of two objects: 1[y != y'] for classes, |y - y'| for targets."""
 
     targets: Floats  # the class or target of each object, shape (n_rows,)
     by_class: bool  # whether they are classes
@@ -137,10 +138,11 @@ class Disagreement(NamedTuple):
 
 @dataclass(frozen=True)
 class AnyPairs:
-    """i is uniform over the objects of the node, j over the others; or over the equal objects that weights stand for.
+    """A pairing that draws i uniformly from the objects of the node, and j from the others.
 
-    So a pair may be an object and itself, which no rule accepts, as it accepts no equal objects. The pairs from number
-    ``n_weighted`` on are of different objects, without weights: a heavy object leaves none to be drawn.
+    If objects have weights, each stands for as many equal objects. So a pair may be an object and itself, which no rule
+    accepts, as it accepts no equal objects. The pairs from number ``n_weighted`` on are of different objects, without
+    weights, as a heavy object leaves no others to be drawn.
     """
 
     n_weighted: int = 0
@@ -152,7 +154,7 @@ class AnyPairs:
 
 @dataclass(frozen=True)
 class FreshPairs:
-    """Each node draws its own pairs, from the landmarks if there are any."""
+    """A pairing in which each node draws its own pairs, from the landmarks if there are any."""
 
     truth: Disagreement
     landmarks: Landmarks = ANY_OBJECT
@@ -164,7 +166,7 @@ class FreshPairs:
 
 @dataclass(frozen=True)
 class KeptPairs:
-    """The nodes of a tree share its orders of the objects; ``trees`` are the trees' streams, shape (n_trees,)."""
+    """A pairing by orders of the objects that the nodes of a tree share; ``trees`` are the trees' streams."""
 
     truth: Disagreement
     trees: Keys
@@ -187,8 +189,8 @@ def usable_pairs(
 ) -> Int32s:
     """Draw ``width`` pairs (j, i) for each node, shape (n_nodes * width, 2); -1 for a candidate without a usable pair.
 
-    A candidate takes the first of `PAIR_TRIES` pairs that the first rule accepts. If it accepts none, the same pairs
-    are put to the second rule.
+    A candidate takes the first of `PAIR_TRIES` pairs that the first rule accepts. If it accepts none, the second rule
+    is applied to the same pairs.
     """
     pairs = np.full((frontier.n_nodes * width, 2), -1, np.int32)
     missing = np.arange(len(pairs))
@@ -205,9 +207,9 @@ def usable_pairs(
 
 
 def rules_of_similarities(source: Source, frontier: Frontier, width: int, compared: Compared) -> tuple[Usable, Usable]:
-    """Two rules: a pair is a direction; or, if its diagonal carries no information, it tells the objects apart.
+    """Return two rules: a pair is a direction; or its diagonal carries no information, and it separates the objects.
 
-    ``compared`` holds the measure of each candidate, of which a node has ``width``.
+    ``compared`` contains the measure of each of the ``width`` candidates of a node.
     """
     return partial(are_directions, source, compared), partial(tell_apart, source, frontier, width, compared)
 
@@ -215,7 +217,7 @@ def rules_of_similarities(source: Source, frontier: Frontier, width: int, compar
 def similarities_of_pairs(
     source: Source, compared: Compared, candidates: Ints, j: Int32s, i: Int32s
 ) -> tuple[Floats, Floats, Floats]:
-    """S_ii, S_jj and S_ij of pairs, each by the measure of its candidate, all of shape (n_pairs,)."""
+    """Return S_ii, S_jj and S_ij of pairs, each by the measure of its candidate, all of shape (n_pairs,)."""
     column_j, column_i = compared.columns(candidates, j), compared.columns(candidates, i)
     columns = np.concatenate([column_i, column_j, column_j])
     s_ii, s_jj, s_ij = source.entries(np.concatenate([i, j, i]), columns).reshape(3, -1)
@@ -223,7 +225,7 @@ def similarities_of_pairs(
 
 
 def are_directions(source: Source, compared: Compared, candidates: Ints, j: Int32s, i: Int32s) -> NDArray[np.bool_]:
-    """Whether S_ii + S_jj - 2 S_ij, the square of the length from i to j, is observed and positive."""
+    """Return whether S_ii + S_jj - 2 S_ij, the square of the length from i to j, is observed and positive."""
     s_ii, s_jj, s_ij = similarities_of_pairs(source, compared, candidates, j, i)
     positive: NDArray[np.bool_] = s_ii + s_jj - 2.0 * s_ij > 0.0  # False where one of them is unobserved
     return positive
@@ -232,12 +234,12 @@ def are_directions(source: Source, compared: Compared, candidates: Ints, j: Int3
 def tell_apart(
     source: Source, frontier: Frontier, width: int, compared: Compared, candidates: Ints, j: Int32s, i: Int32s
 ) -> NDArray[np.bool_]:
-    """Whether the diagonal is blank, S_ij is observed, and S_kj - S_ki differs over the node's objects k.
+    """Return whether the diagonal is blank, S_ij is observed, and S_kj - S_ki differs over the node's objects k.
 
     The diagonal is blank, that is, carries no information, if S_ii or S_jj is unobserved; if one of them is 0 and S is
     not -d^2/2; or if they are so small that the square of the length from i to j would be negative. Two equal objects
     have a length of 0, so their columns are not read, and a lazy source need not evaluate them. Unobserved values of
-    S_kj - S_ki are left out.
+    S_kj - S_ki are omitted.
     """
     s_ii, s_jj, s_ij = similarities_of_pairs(source, compared, candidates, j, i)
     is_blank = np.isnan(s_ii + s_jj) | (s_ii + s_jj - 2.0 * s_ij < -LENGTH_ROUNDING * (np.abs(s_ii) + np.abs(s_jj)))
@@ -279,7 +281,7 @@ def draw_any_pairs(
 
 @no_refcount
 def row_of_copy(weights: Int32s, copy: int) -> int:
-    """The place of the row that copy number ``copy`` is of, if each row stands for as many as its weight."""
+    """Return the position of the row of copy number ``copy``, if each row has as many copies as its weight."""
     place, before = 0, np.int64(weights[0])
     while before <= copy:
         place += 1
@@ -298,9 +300,9 @@ def draw_pairs(
     landmarks: Landmarks,
     pairs: Int32s,
 ) -> None:
-    """pairs[e] = (j, i): i uniform, P(j | i) in proportion to their disagreement; left as it is if all of them agree.
+    """pairs[e] = (j, i): i uniform, P(j | i) in proportion to their disagreement; unchanged if all of them agree.
 
-    With landmarks j and i are drawn from `landmarks_near`: of targets in this way, else uniformly, each for its class.
+    With landmarks j and i are drawn from `landmarks_near`: for targets in this way, else uniformly, each for its class.
     """
     (starts, rows, _), (targets, by_class) = nodes, truth
     for e in range(wanted.shape[0]):
@@ -336,9 +338,9 @@ def draw_kept_pairs(
     """pairs[e] = (j, i): i = argmin u_row over the node, j = argmin (E_row - E_i) / disagreement of row and i.
 
     u are the numbers of order first + k of the node's tree, whose stream is ``tree_keys[node]``. They are uniform in
-    [0, 1), and E = -log(1 - u) is exponential: what is left of the others' E beyond the least one is exponential again,
-    so P(j | i) is in proportion to the disagreement. Of classes j is the argmin of u over the other classes. A pair is
-    left as it is where all agree.
+    [0, 1), and E = -log(1 - u) is exponential: the excess of the others' E over the least one is exponential again, so
+    P(j | i) is proportional to the disagreement. For classes j is the argmin of u over the other classes. A pair is
+    unchanged if all agree.
     """
     (starts, rows, _), (targets, by_class) = nodes, truth
     for e in range(wanted.shape[0]):

@@ -1,13 +1,13 @@
-"""SimForest's draws: by two columns of similarities, means of more, features, or one object of each class.
+"""SimForest's draws: two columns of similarities, means of more, features, or one object of each class.
 
-A pair (j, i) is drawn as `distforest.growth.draws.object_pairs` says. One that is not usable is drawn again.
+A pair (j, i) is drawn as in `distforest.growth.draws.object_pairs`, and again if it is not usable.
 
-*Exemplars* are one object of each class of a node, and a row goes to the nearest of them. ProximityForest parts nodes
-so (Lucas et al., Proximity Forest: an effective and scalable distance-based classifier for time series, Data Mining and
-Knowledge Discovery, 2019). Each candidate has a random order of all objects; its exemplar of a class is the first
-object of the class in the node in that order, so all of them are equally likely. *Fresh* orders are those of a node,
-*kept* ones those of a tree: as with pairs, an exemplar is drawn again in the child that holds it, and the similarities
-to it are known already.
+*Exemplars* are one object of each class of a node, and a row goes to the nearest of them. ProximityForest splits nodes
+in this way (Lucas et al., Proximity Forest: an effective and scalable distance-based classifier for time series, Data
+Mining and Knowledge Discovery, 2019). Each candidate has a random order of all objects; its exemplar of a class is the
+first object of the class in the node in that order, so all of them are equally likely. *Fresh* orders are those of a
+node, *kept* ones those of a tree: as with pairs, an exemplar is drawn again in the child that contains it, and the
+similarities to it are known already.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
     from distforest.growth.rng import Keys
 
 EXTRA = 1 << 32
-"""The first draw of a node's stream that starts the stream of a candidate, for what is drawn beside its pair."""
+"""First draw of a node's stream that starts the stream of a candidate, for draws beside its pair."""
 
 DRAW_ATTEMPTS = 4
-"""How often a node draws candidates until it finds a cut."""
+"""Largest number of times that a node draws candidates until it finds a cut."""
 
 SUBSET_SIZES = (1, 2, 4)
 """Numbers of features of a random similarity, equally likely."""
 
 
 class Attempt(NamedTuple):
-    """One attempt of some nodes to draw candidates, as kernels take it."""
+    """An attempt of some nodes to draw candidates, for kernels."""
 
     keys: Keys  # the nodes' streams, shape (n_nodes,)
     number: int  # which attempt it is, from 0 on
@@ -61,15 +61,15 @@ class Attempt(NamedTuple):
 class TwoObjects:
     """The mean of ``n_columns`` columns on the side of j minus that of as many on the side of i.
 
-    A pair (j, i) is usable if S_ij is observed and the squared length S_ii + S_jj - 2 S_ij is positive. Where no pair
-    is, `tell_apart` decides. The further columns of a side are objects of the node, drawn without replacement, that
-    disagree less with the object of their side than with the other one (of classes: objects of its class). With
-    landmarks all columns are landmarks: those of `landmarks_near` take the place of the node's objects.
+    A pair (j, i) is usable if S_ij is observed and the squared length S_ii + S_jj - 2 S_ij is positive. If no pair is
+    usable, `tell_apart` decides. The further columns of a side are objects of the node, drawn without replacement, that
+    disagree less with the object of their side than with the other one (for classes: objects of its class). With
+    landmarks, all columns are landmarks: those of `landmarks_near` replace the node's objects.
     """
 
     source: Source  # the similarities S
     truth: Disagreement  # classes or targets of the objects
-    # width, n_columns, attempts: candidates of a node in one attempt, columns of a side, and how often a node may draw
+    # width, n_columns, attempts: candidates of a node in one attempt, columns of a side, and largest number of attempts
     width: int
     n_columns: int = 1
     attempts: int = DRAW_ATTEMPTS
@@ -81,19 +81,19 @@ class TwoObjects:
     measures: Measures = ONE_MEASURE
 
     def of_trees(self, keys: Keys) -> TwoObjects:
-        """The draw for the trees of these streams."""
+        """Return the draw for the trees of these streams."""
         return replace(self, trees=keys)
 
     @property
     def pairing(self) -> Pairing:
-        """How pairs are drawn."""
+        """The pairing that draws pairs."""
         if not self.kept:
             return FreshPairs(self.truth, self.landmarks)
         assert self.trees is not None  # noqa: S101  (the grower calls `of_trees` first)
         return KeptPairs(self.truth, self.trees)
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
-        """``width`` candidates for each node; empty where no usable pair was drawn."""
+        """Return ``width`` candidates for each node, empty if no usable pair was drawn."""
         streams = self.trees[frontier.tree] if self.kept and self.trees is not None else keys
         compared = self.measures.drawn(streams, attempt, self.width)
         rules = rules_of_similarities(self.source, frontier, self.width, compared)
@@ -122,7 +122,7 @@ class FeatureSubsets:
     attempts: int = DRAW_ATTEMPTS
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
-        """``width`` candidates for each node; empty where no usable pair was drawn."""
+        """Return ``width`` candidates for each node, empty if no usable pair was drawn."""
         pairs = usable_pairs(FreshPairs(self.truth), self.width, frontier, keys, attempt, [self._differ])
         terms = Terms.room(len(pairs), SUBSET_SIZES[-1] * int((pairs[:, 0] >= 0).sum()))
         filled = fill_subsets(pairs, Attempt(keys, attempt, self.width), self.features, SUBSET_SIZES, terms)
@@ -135,7 +135,7 @@ class FeatureSubsets:
 
 @no_refcount
 def stream_of(candidate: int, attempt: Attempt) -> np.uint64:
-    """The stream of a candidate, for what it draws beside its pair."""
+    """Return the stream of a candidate, for its draws beside its pair."""
     node, k = candidate // attempt.width, candidate % attempt.width
     return random_bits(attempt.keys[node], EXTRA + attempt.number * attempt.width + k)
 
@@ -152,7 +152,7 @@ def fill_sides(
 ) -> int:
     """Fill ``terms`` with the columns of j's side, weighted 1 / their number, then those of i's side with -1 / theirs.
 
-    Returns how many columns there are in all.
+    Return the total number of columns.
     """
     (starts, rows, _), (targets, by_class), (size, columns, weights) = nodes, truth, terms
     filled = 0
@@ -184,7 +184,7 @@ def fill_sides(
 
 @kernel
 def near_side(of: int, other: int, group: Int32s, truth: Disagreement) -> Int32s:
-    """The rows of a group, without the pair, that disagree less with row ``of`` than with ``other``, in their order."""
+    """Return the rows of a group, without the pair, that disagree less with row ``of`` than with ``other``."""
     near = np.empty(group.shape[0], np.int32)
     n = 0
     for row in group:
@@ -196,9 +196,9 @@ def near_side(of: int, other: int, group: Int32s, truth: Disagreement) -> Int32s
 
 @kernel
 def fill_subsets(pairs: Int32s, attempt: Attempt, features: Float32s, sizes: tuple[int, ...], terms: Terms) -> int:
-    """Fill ``terms`` with random features f in which j and i differ, weighted x_jf - x_if; returns how many in all.
+    """Fill ``terms`` with random features f in which j and i differ, weighted x_jf - x_if; return their total number.
 
-    A feature that one of them lacks is none in which they differ.
+    A feature that is missing in one of them does not differ.
     """
     (size, columns, weights), filled = terms, 0
     differing = np.empty(features.shape[1], np.int32)
@@ -223,10 +223,10 @@ def fill_subsets(pairs: Int32s, attempt: Attempt, features: Float32s, sizes: tup
 
 
 MOST_EXEMPLARS = 32
-"""Most classes of a candidate; a chain of k exemplars has k (k - 1) / 2 nodes."""
+"""Largest number of classes of a candidate; a chain of k exemplars has k (k - 1) / 2 nodes."""
 
 NONE_YET = 2.0
-"""More than any number of an order."""
+"""A value above any number of an order."""
 
 
 class Orders(NamedTuple):
@@ -239,7 +239,7 @@ class Orders(NamedTuple):
 
 @dataclass(frozen=True)
 class Exemplars:
-    """``width`` candidates of one object a class, as projections whose columns are the exemplars in their order."""
+    """A draw of ``width`` candidates of one object per class, as projections with the exemplars as columns."""
 
     targets: Floats  # class of each object, a whole number from 0 on, shape (n_objects,)
     # n_classes, width: number of classes, and of candidates of a node in one attempt
@@ -254,15 +254,15 @@ class Exemplars:
 
     @property
     def most(self) -> int:
-        """Most exemplars of a candidate."""
+        """Largest number of exemplars of a candidate."""
         return min(self.n_classes, MOST_EXEMPLARS)
 
     def of_trees(self, keys: Keys) -> Exemplars:
-        """The draw for the trees of these streams."""
+        """Return the draw for the trees of these streams."""
         return replace(self, trees=keys)
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
-        """The candidates of each node."""
+        """Return the candidates of each node."""
         if self.kept:
             assert self.trees is not None  # noqa: S101  (the grower calls `of_trees` first)
             keys = self.trees[frontier.tree]
@@ -279,10 +279,10 @@ class Exemplars:
 def draw_exemplars(
     draws: Orders, nodes: Nodes, targets: Floats, n_classes: int, most: int, landmarks: Landmarks, terms: Terms
 ) -> int:
-    """Fill ``terms`` with argmin u_row over the rows of each class in a node, by ascending u, ``most`` at most.
+    """Fill ``terms`` with argmin u_row over the rows of each class in a node, by ascending u, at most ``most`` of them.
 
     u are the numbers of order first + k of the node's stream. With landmarks the argmin is over `landmarks_near` of the
-    class. Returns how many exemplars there are in all.
+    class. Return the total number of exemplars.
     """
     (keys, first, width), (starts, rows, _), (size, columns, weights) = draws, nodes, terms
     least, exemplar = np.full(n_classes, NONE_YET), np.empty(n_classes, np.int32)
@@ -315,7 +315,7 @@ def draw_exemplars(
 
 @no_refcount
 def take_first(order: np.uint64, row: int, c: int, least: Floats, exemplar: Int32s) -> None:
-    """Let a row be the exemplar of its class if it comes before the one that is."""
+    """Make a row the exemplar of its class if it precedes the current one."""
     u = unit(order, row)
     if u < least[c]:
         least[c], exemplar[c] = u, row
@@ -323,7 +323,7 @@ def take_first(order: np.uint64, row: int, c: int, least: Floats, exemplar: Int3
 
 @no_refcount
 def sort_first(values: Floats, places: Ints, n: int) -> None:
-    """Bring the ``n`` places with the least ``values[place]`` to the front, in ascending order."""
+    """Move the ``n`` positions with the least ``values[place]`` to the front, in ascending order."""
     for t in range(n):
         least = t
         for other in range(t + 1, places.shape[0]):

@@ -1,8 +1,8 @@
-"""Draws of single columns of sparse features: columns that are constant in a node are passed over.
+"""Draws of single columns of sparse features: columns that are constant in a node are skipped.
 
-In a small node nearly all of a million columns are constant. Where a column is, in the node's random order, shows
-whether a window of the order holds any other; only windows that do are handed out. Constant columns are never cut, so
-the cuts are those of `distforest.growth.draws.column_draws.Axis`.
+In a small node nearly all of a million columns are constant. The position of a column in the node's random order
+determines whether a window of the order contains any other; only such windows are returned. Constant columns are never
+cut, so the cuts are those of `distforest.growth.draws.column_draws.Axis`.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from distforest.sources.source import Float32s, Ints
 
 MANY = 16
-"""Values of a node for each column of a window, above which the first window holds columns that vary in any case."""
+"""Number of values of a node per column of a window, above which the first window surely has varying columns."""
 
 
 @dataclass(frozen=True)
 class VaryingColumns:
-    """As `Axis`, without columns that are constant in their node or have too few values other than 0 for a cut.
+    """As `Axis`, without columns that are constant in their node or have too few non-zero values for a cut.
 
-    Unless attempts are passed over, each attempt has as many candidates as one of `Axis`, the last one too: thresholds
-    are drawn by the number of the attempt, its candidates, and the place among them.
+    Unless attempts are skipped, each attempt has as many candidates as one of `Axis`, including the last one:
+    thresholds are drawn by the number of the attempt, its candidates, and the position among them.
     """
 
     source: SparseFeatures  # the features
     width: int  # columns of a window
     min_leaf: int  # least in-bag weight of either side of a cut
-    # whether an attempt that would hold no column is passed over; if thresholds are drawn for each attempt, none is
+    # whether attempts without a column are skipped; none is if thresholds are drawn for each attempt
     skips: bool = True
-    many: int = MANY  # values of a node for each column of a window, from which its first window is handed out as it is
+    many: int = MANY  # values of a node per column of a window, from which its first window is returned unchanged
 
     @property
     def attempts(self) -> int:
@@ -49,7 +49,7 @@ class VaryingColumns:
         return -(-self.source.shape[1] // self.width)
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
-        """The columns of one window of each node; a width of 0 if no node has any left."""
+        """Return the columns of one window of each node; a width of 0 if no node has any left."""
         n_columns = self.source.shape[1]
         columns = np.full((frontier.n_nodes, self.width), -1, np.int32)
         rules = Rules(n_columns, attempt, self.min_leaf, self.skips, self.many)
@@ -74,7 +74,7 @@ class Rules(NamedTuple):
 
 
 class ColumnScan(NamedTuple):
-    """What the rows of a node have in each column, shape (n_columns,) each; all 0 between nodes."""
+    """Statistics of a node's rows in each column, shape (n_columns,) each; all 0 between nodes."""
 
     weight: Ints  # in-bag weight of the rows whose value is not 0
     first: Float32s  # one of these values
@@ -84,9 +84,9 @@ class ColumnScan(NamedTuple):
 
 @kernel
 def draw_varying(by_row: Lines, nodes: Nodes, keys: Keys, rules: Rules, columns: Int32s) -> bool:
-    """columns[f] = the window of the attempt in the order of `axis_columns`, -1 for columns that are passed over.
+    """columns[f] = the window of the attempt in the order of `axis_columns`, -1 for columns that are skipped.
 
-    Returns whether any node has columns in this attempt or, if no attempt is passed over, in a later one.
+    Return whether any node has columns in this attempt or, if no attempt is skipped, in a later one.
     """
     (starts, rows, weights), n, width = nodes, rules.n_columns, columns.shape[1]
     seen = ColumnScan(np.zeros(n, np.int64), np.empty(n, np.float32), np.zeros(n, np.bool_), np.zeros(n, np.bool_))
@@ -113,7 +113,7 @@ def draw_varying(by_row: Lines, nodes: Nodes, keys: Keys, rules: Rules, columns:
 
 @no_refcount
 def has_more_values(by_row: Lines, rows: Int32s, many: int) -> bool:
-    """Whether some rows have more than ``many`` values; of a large node only the first rows are read."""
+    """Return whether some rows have more than ``many`` values; in a large node only the first rows are read."""
     n_values = np.int64(0)
     for row in rows:
         n_values += by_row.start[row + 1] - by_row.start[row]
@@ -124,7 +124,7 @@ def has_more_values(by_row: Lines, rows: Int32s, many: int) -> bool:
 
 @no_refcount
 def shuffle_steps(key: np.uint64, first: int, last: int, order: Int32s, swapped: Int32s) -> int:
-    """Steps first to last - 1 of a Fisher-Yates shuffle; returns ``last``."""
+    """Take steps first to last - 1 of a Fisher-Yates shuffle; return ``last``."""
     for t in range(first, last):
         swapped[t] = t + below(key, t, order.shape[0] - t)
     for t in range(first, last):
@@ -134,7 +134,7 @@ def shuffle_steps(key: np.uint64, first: int, last: int, order: Int32s, swapped:
 
 @no_refcount
 def scan_columns(by_row: Lines, rows: Int32s, weights: Int32s, min_leaf: int, seen: ColumnScan) -> int:
-    """Mark the columns that may be cut, and return how many there are.
+    """Mark the columns that may be cut, and return their number.
 
     Zeros are all on one side of a cut, so on the other side there are at least ``min_leaf`` rows with other values.
     """
@@ -170,9 +170,9 @@ def next_window(
     swapped: Int32s,
     columns: Int32s,
 ) -> tuple[int, int]:
-    """Fill the varying columns of the attempt's window; returns the steps taken, and the varying columns from there on.
+    """Fill the varying columns of the attempt's window; return the steps taken, and the varying columns from there on.
 
-    If attempts are passed over, the window is the one before which ``attempt`` windows hold varying columns. The first
+    If attempts are skipped, the window is the one after ``attempt`` windows with varying columns. The first
     window of a node that is plain counts as one of them.
     """
     width, n_windows, n_left, t = columns.shape[0], 0, n_varying, 0

@@ -1,4 +1,4 @@
-"""Pages of the service on the scheduler's HTTP server; they only read, and let a worker read a forest for its report.
+"""Read-only pages of the service on the scheduler's HTTP server.
 
 ``distributed.scheduler.http.routes`` names this module, and the scheduler reads `routes`. All links are relative, so
 that they work under a prefix or behind a proxy. The server renders the pages with templates that escape every value;
@@ -61,7 +61,7 @@ _REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 )
-"""A report carries its style and pictures in itself, and has no script."""
+"""Content policy of a report, which contains its style and pictures and has no script."""
 
 _EXTENSION = "distforest"
 _LARGEST_NUMBER = 2**53
@@ -75,11 +75,11 @@ _STATUSES: dict[type[DistforestError], int] = {
     ConflictError: 409,
     UnreadableError: 500,
 }
-"""Statuses of errors that are answered with their message; of any other such error, 503."""
+"""HTTP statuses of errors that are answered with their message; any other such error has 503."""
 
 
 class PageReading(RequestHandler):  # type: ignore[misc]  # as above
-    """A request that reads; the base of all handlers here."""
+    """Base of all handlers, which only read."""
 
     SUPPORTED_METHODS = ("GET", "HEAD")
 
@@ -88,7 +88,7 @@ class PageReading(RequestHandler):  # type: ignore[misc]  # as above
         self.server = dask_server
 
     def set_default_headers(self) -> None:
-        """Let a browser load and run only files of this server, and cache nothing."""
+        """Restrict the browser to files of this server, and disable its cache."""
         for name, value in _HEADERS.items():
             self.set_header(name, value)
 
@@ -107,7 +107,7 @@ class PageReading(RequestHandler):  # type: ignore[misc]  # as above
 
     @property
     def measurements(self) -> Measurements:
-        """The numbers from events that were read so far; they live as long as the service."""
+        """The measurements from events that were read so far; they are kept as long as the service runs."""
         service, known = self.service, self.server.extensions
         kept = known.get(f"{_EXTENSION}-measurements")
         if kept is None or kept.service is not service:
@@ -115,19 +115,19 @@ class PageReading(RequestHandler):  # type: ignore[misc]  # as above
         return kept
 
     def number(self, name: str) -> int:
-        """A whole number of the query; 0 if it is missing."""
+        """Return an integer of the query string; 0 if it is missing."""
         text = self.get_query_argument(name, "0")
         if not re.fullmatch("[0-9]{1,16}", text) or int(text) > _LARGEST_NUMBER:
-            raise InputError(f"{name} is a whole number from 0, got {text[:40]!r}")
+            raise InputError(f"{name} must be an integer from 0, found {text[:40]!r}")
         return int(text)
 
     def log_exception(self, kind: type[BaseException], value: BaseException, traceback: TracebackType) -> None:
-        """Log what is no answer to the request."""
+        """Log an error unless it is an answer to the request."""
         if not isinstance(value, DistforestError):
             super().log_exception(kind, value, traceback)
 
     def write_error(self, status_code: int, *, exc_info: ExcInfo = (None, None, None), **_more: object) -> None:
-        """Answer an error; for an internal one only refer to the log."""
+        """Answer an error; for an internal error, refer only to the log."""
         if status_code == 405:
             self.set_header("Allow", "GET, HEAD")
         error = exc_info[1]
@@ -135,38 +135,38 @@ class PageReading(RequestHandler):  # type: ignore[misc]  # as above
             self.set_status(_STATUSES.get(type(error), 503))
             self.refuse(type(error).__name__, str(error))
         elif status_code < 500:
-            self.refuse("InputError", f"{self.request.method} of this address is not answered: it can only be read")
+            self.refuse("InputError", f"{self.request.method} is not allowed for this address, which can only be read")
         else:
-            self.refuse("JobError", "this could not be answered; the scheduler's log says why")
+            self.refuse("JobError", "the request failed; the scheduler's log has the reason")
 
     def refuse(self, kind: str, message: str) -> None:
         """Answer an error."""
         self.answer_json({"error": {"kind": kind, "message": message, "faults": [message]}})
 
     def answer_json(self, answer: Mapping[str, object]) -> None:
-        """Answer JSON."""
+        """Answer with JSON."""
         self.set_header("Content-Type", "application/json; charset=utf-8")
         self.finish(json.dumps(answer))
 
 
 class Page(PageReading):
-    """A page for a person."""
+    """Base of the HTML pages."""
 
     root: ClassVar[str]
-    """The relative path from the page to the folder of jobs.json."""
+    """Relative path from the page to the folder of jobs.json."""
 
     def refuse(self, _kind: str, message: str) -> None:
-        """Answer an error as a page."""
+        """Answer with an error page."""
         self.show("trouble.html", message=message)
 
     def show(self, template: str, **values: object) -> None:
-        """Answer a template, in which every value is escaped."""
+        """Render a template, which escapes every value."""
         self.set_header("Content-Type", "text/html; charset=utf-8")
         self.finish(_TEMPLATES.get_template(template).render(root=self.root, **values))
 
 
 class JobsPage(Page):
-    """All jobs, newest first, some at a time; ``?state=FAILED`` shows those of one state."""
+    """The list of jobs, newest first, in parts; ``?state=FAILED`` shows those in one state."""
 
     root = ""
 
@@ -189,7 +189,7 @@ class JobsPage(Page):
 
 
 class JobPage(Page):
-    """One job."""
+    """The page of a job."""
 
     root = "../"
 
@@ -210,7 +210,7 @@ class JobPage(Page):
 
 
 class ReportPage(Page):
-    """The report on the forest of a job: a page that loads nothing, made by a worker when it is first asked for."""
+    """The report on the forest of a job: a page that loads nothing else; a worker makes it at the first request."""
 
     root = "../../"
 
@@ -227,9 +227,9 @@ class ReportPage(Page):
 
 
 class JSONData(PageReading):
-    """The service and all jobs, or one job, as the commands print them with ``--json``.
+    """The service and all jobs, or one job, as JSON, as the commands print them with ``--json``.
 
-    The events of a job are at most a thousand, from the one after ``?after=N``.
+    An answer has at most a thousand events of a job, from the one after ``?after=N``.
     """
 
     async def get(self, name: str | None = None, events: str | None = None) -> None:
@@ -243,7 +243,7 @@ class JSONData(PageReading):
 
 
 class Health(PageReading):
-    """Whether the service works: 200, or 503 with the reason; without addresses, so that it may be public."""
+    """Health check: 200, or 503 with the reason; it shows no addresses, so that it may be public."""
 
     def get(self) -> None:
         """Answer JSON."""
@@ -266,10 +266,10 @@ class Health(PageReading):
 
 
 class MetricsPage(PageReading):
-    """Numbers for Prometheus."""
+    """The metrics for Prometheus."""
 
     async def get(self) -> None:
-        """Answer text."""
+        """Answer with the metrics."""
         found = await self.service.metrics()
         self.set_header("Content-Type", CONTENT_TYPE_LATEST)
         self.finish(found)
@@ -287,7 +287,7 @@ class File(PageReading):
 
 
 class ToJobs(PageReading):
-    """Redirects addresses beside the list of jobs to it."""
+    """Redirection of neighbouring addresses to the list of jobs."""
 
     def initialize(self, dask_server: Scheduler, target: str = "") -> None:
         """Take the scheduler, and the list's address relative to this one."""
@@ -300,7 +300,7 @@ class ToJobs(PageReading):
 
 
 def _without_password(text: str) -> str:
-    """A text whose addresses have no user, password or query.
+    """Return a text whose addresses have no user, password or query.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Numbers from the events of jobs, in bounded memory; each event is read once, however often a page is requested."""
+"""Measurements from the events of jobs, in bounded memory; each event is read once, for all requests."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from distforest.service.messages import JobEvent, JobState
 
 N_BINS = 120
-"""Most columns of a chart; neighbouring trees share a column if there are more trees."""
+"""Largest number of columns of a chart; neighbouring trees share a column if there are more trees."""
 ALIKE = 0.9
-"""The least value of a chart, as a share of the greatest, from which its bars would look alike."""
+"""Least value of a chart, as a share of the greatest, from which its bars would look alike."""
 
 N_AT_ONCE, N_LATEST = 1000, 200
-"""Events that are read at once, and that a page shows."""
+"""Numbers of events that are read at once, and that a page shows."""
 
 
 class ChartColumn(NamedTuple):
-    """Trees ``first`` to ``last`` in a chart: the mean seconds of one, and the greatest peak of memory."""
+    """Trees ``first`` to ``last`` in a chart: the mean seconds of a tree, and the greatest peak of memory."""
 
     first: int
     last: int
@@ -53,7 +53,7 @@ class ChartColumns:
         self._peak = np.maximum(self._peak, np.where(inside, event["peak_bytes"] or 0, 0))
 
     def committed(self) -> list[ChartColumn]:
-        """The columns with committed trees, in the order of the trees."""
+        """Return the columns with committed trees, in the order of the trees."""
         return [
             ChartColumn(
                 int(self._edges[at]),
@@ -66,9 +66,9 @@ class ChartColumns:
 
 
 class Chart(NamedTuple):
-    """A chart of trees: a title, a summary, the largest value in words, and of each column its share and its words.
+    """A chart of trees: a title, a summary, the largest value as text, and the share and text of each column.
 
-    Of columns that differ by a tenth at most, the summary says it all, and there are no bars.
+    If the columns differ by at most a tenth, there are no bars, only the summary.
     """
 
     title: str
@@ -78,7 +78,7 @@ class Chart(NamedTuple):
 
 
 def charts(columns: Sequence[ChartColumn]) -> list[Chart]:
-    """Charts of the seconds and of the memory of a job's trees; none if nothing is known."""
+    """Return charts of the seconds and of the memory of a job's trees; none if no tree is committed."""
     found = []
     for title, name, written in (
         ("Seconds per tree", "seconds", format_time),
@@ -94,7 +94,7 @@ def charts(columns: Sequence[ChartColumn]) -> list[Chart]:
 
 
 class Measurements:
-    """The numbers that pages take from events; one object for each service."""
+    """The measurements from events that pages show; one object per service."""
 
     def __init__(self, service: JobService) -> None:
         self.service = service
@@ -102,7 +102,7 @@ class Measurements:
         self._columns = dict[tuple[str, float], ChartColumns]()
 
     async def of_job(self, job: JobState) -> tuple[list[ChartColumn], list[JobEvent]]:
-        """The columns of a job's charts, and its latest events; raises NotFoundError.
+        """Return the columns of a job's charts, and its latest events; raise NotFoundError.
 
         Events that this or another request has read before are not counted again.
         """

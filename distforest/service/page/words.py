@@ -1,4 +1,4 @@
-"""A job in words for its page: its state, its progress, its times, its events, and the facts about it."""
+"""Texts about a job for its page: its state, progress, times, events and facts."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
 WORKING = frozenset({"RUNNING", "MERGING"})
 
 COMMITS = ("trees", "scored")
-"""Events of which a job has one for each task."""
+"""Kinds of events that a job has once per task."""
 
 LOUD = frozenset({"lost", "memory", "quarantine", "warning", "failed", "interrupted"})
 """Events that a page emphasizes."""
 
 
 class StateWords(NamedTuple):
-    """A state in words: its name, its colour, and a sentence."""
+    """Texts about a state: its name, its colour, and a sentence."""
 
     word: str
     tone: str
@@ -40,32 +40,32 @@ class StateWords(NamedTuple):
 
 STATE_WORDS = {
     "QUEUED": StateWords("queued", "waiting", "It waits for its turn."),
-    "WAITING_FOR_WORKERS": StateWords("waiting for workers", "waiting", "It goes on as soon as a worker connects."),
-    "RUNNING": StateWords("running", "active", "Its tasks are with the workers."),
-    "MERGING": StateWords("merging", "active", "All trees are grown; the forest is put together."),
+    "WAITING_FOR_WORKERS": StateWords("waiting for workers", "waiting", "It continues as soon as a worker connects."),
+    "RUNNING": StateWords("running", "active", "Its tasks run on the workers."),
+    "MERGING": StateWords("merging", "active", "All trees are grown; the forest is being merged."),
     "SUCCEEDED": StateWords("succeeded", "good", "It is done."),
-    "FAILED": StateWords("failed", "bad", "It has stopped; what was committed is kept for a resume."),
-    "CANCELLING": StateWords("cancelling", "waiting", "It stops after the tasks that are running."),
-    "CANCELLED": StateWords("cancelled", "still", "It was stopped on request; nothing of it is kept."),
-    "INTERRUPTED": StateWords("interrupted", "bad", "Its service was lost; it goes on when a service starts."),
-    "UNREADABLE": StateWords("unreadable", "bad", "Its folder holds what no service has written; it is left alone."),
+    "FAILED": StateWords("failed", "bad", "It has stopped; committed tasks are kept for a resume."),
+    "CANCELLING": StateWords("cancelling", "waiting", "It stops after the running tasks."),
+    "CANCELLED": StateWords("cancelled", "still", "It was stopped on request; its work is discarded."),
+    "INTERRUPTED": StateWords("interrupted", "bad", "Its service was lost; it continues when a service starts."),
+    "UNREADABLE": StateWords("unreadable", "bad", "Its folder has content that no service has written; it is ignored."),
 }
 
 PHASE_WORDS = {
     "stage": "staging the inputs",
     "screen": "comparing the features",
-    "ask": "asking for similarities",
+    "ask": "evaluating similarities",
     "try": "trying both cuts",
     "grow": "growing trees",
     "alone": "growing trees again, each alone",
-    "judge": "scoring what was tried",
+    "judge": "scoring the trial forests",
     "merge": "merging",
     "score": "scoring",
 }
 
 
 def state_of(job: JobState) -> StateWords:
-    """The words of a job's state, with what it waits for; an unknown state is shown by its name."""
+    """Return the texts about a job's state, with what it waits for; an unknown state is shown by its name."""
     state = str(job["state"])
     words = STATE_WORDS.get(state) or StateWords(state.lower(), "still", "")
     waiting = waiting_for(job)
@@ -73,25 +73,25 @@ def state_of(job: JobState) -> StateWords:
 
 
 def doing(job: JobState) -> str:
-    """The phase of a job that runs, or what a job waits for; empty for any other."""
+    """Return the phase of a running job, or what a waiting job waits for; empty for any other job."""
     phase = job["phase"] or ""
     return PHASE_WORDS.get(phase, phase) if job["state"] == "RUNNING" else waiting_for(job)
 
 
 def kind(job: JobState) -> str:
-    """The kind of a job, and its method if it has one."""
+    """Return the kind of a job, and its method if it has one."""
     return f"{job['kind']}, {job['method']}" if job["method"] else str(job["kind"])
 
 
 def done_of_total(job: JobState) -> tuple[int, int]:
-    """How much is done of how much: of the current phase, and of the trees when the job has succeeded."""
+    """Return the done and the total amount of the current phase or, if the job has succeeded, of the trees."""
     if job["state"] == "SUCCEEDED" and job["n_trees"]:
         return job["n_trees"], job["n_trees"]
     return int(job["done"] or 0), int(job["total"] or 0)
 
 
 def progress(job: JobState) -> list[str]:
-    """How much of a job is done, at what speed, and for how long it goes on, as far as this is known."""
+    """Return the progress of a job, its speed and its remaining time, as far as these are known."""
     done, total = done_of_total(job)
     unit = " trees" if total == job["n_trees"] else ""
     parts = [f"{done:,} of {total:,}{unit}"] if total else []
@@ -104,16 +104,16 @@ def progress(job: JobState) -> list[str]:
 
 
 def took(job: JobState) -> str:
-    """How long a job has been at work."""
+    """Return how long a job has been at work."""
     if job["started"] is None:
         return ""
-    if "worked" not in job:  # of an older version
+    if "worked" not in job:  # written by an older version
         return format_time(max(0.0, (job["ended"] or job["heartbeat"]) - job["started"]))
     return format_time(seconds_of_work(job, time.time()))
 
 
 def trouble(job: JobState) -> str:
-    """Numbers of repeated tasks, lost workers and warnings, as far as there are any."""
+    """Return the numbers of repeated tasks, lost workers and warnings, without those that are zero."""
     found = (
         (job["retries"], f"{job['retries']:,} tried again"),
         (job["lost_workers"], f"{counted(job['lost_workers'], 'worker')} lost"),
@@ -123,23 +123,23 @@ def trouble(job: JobState) -> str:
 
 
 def utc(moment: float) -> datetime:
-    """A Unix time as a time of UTC."""
+    """Return a Unix time as a time of UTC."""
     return datetime.fromtimestamp(moment, UTC)
 
 
 def ago(moment: float) -> str:
-    """Write how long ago something was.
+    """Format how long ago something happened.
 
     Examples
     --------
     >>> ago(time.time() - 7300)
     '2 hours ago'
     """
-    return format_time_ago(datetime.fromtimestamp(moment)).lower()  # of this place, as Dask takes it
+    return format_time_ago(datetime.fromtimestamp(moment)).lower()  # in local time, as Dask expects it
 
 
 def facts_of_job(job: JobState) -> Facts:
-    """The facts of a job; unknown ones are left out. A job that cannot be read has none."""
+    """Return the facts of a job; unknown ones are omitted. A job that cannot be read has none."""
     if job["state"] == "UNREADABLE":
         return []
     is_over, priority = job["state"] in ENDED, job.get("priority")
@@ -162,7 +162,7 @@ def facts_of_job(job: JobState) -> Facts:
 
 
 def facts_of_result(result: JobResult | None) -> Facts:
-    """The facts of a job's result."""
+    """Return the facts of a job's result."""
     if not result:
         return []
     n_trees, n_grown = result.get("n_trees"), result.get("n_grown")
@@ -181,7 +181,7 @@ def facts_of_result(result: JobResult | None) -> Facts:
 
 
 def folded(events: Sequence[JobEvent]) -> list[tuple[JobEvent, str]]:
-    """Events, newest first; of successive commits only the last one, with the number of the others in words.
+    """Return events, newest first; of successive commits only the last one, with a text on the number of the others.
 
     Examples
     --------
