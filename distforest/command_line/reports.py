@@ -11,6 +11,7 @@ import numpy as np
 from distforest.amounts import counted, in_bytes, value_in_words
 from distforest.forest.chosen_cut import ChosenCut
 from distforest.forest.merged_trees import merged_in_words
+from distforest.sources.comparisons import RecordComparison
 from distforest.sources.files.ids import NAMED_ROWS
 from distforest.sources.row_kinds import input_in_words
 from distforest.sources.schema import DTYPES, ENCODINGS, Schema
@@ -428,7 +429,9 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     leaves = f", {found['n_leaves']:,} of them leaves" if found["n_leaves"] is not None else ""
     nodes = f"{found['n_nodes']:,} in {counted(found['n_trees'], 'tree')}{leaves}"
     rows = {"kind": found["rows"]["kind"], **found["rows"]}
-    schema = Schema.from_provenance(found["provenance"])
+    schema, compared = Schema.from_provenance(found["provenance"]), rows.pop("comparisons", ())
+    features = schema.names if schema else Schema.unnamed(rows.get("n_features", 0)).names
+    comparisons = [RecordComparison(word, tuple(places)).name(features) for word, places, _ in compared]
     names = "none"
     if schema is not None:
         more = f", and {len(schema.columns) - N_SHOWN:,} more" if len(schema.columns) > N_SHOWN else ""
@@ -443,6 +446,7 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("params", ", ".join(f"{name}={value!r}" for name, value in found["params"].items())),
         ("rows", f"{found['n_rows']:,} in training, read as {value_in_words(rows)}"),
         *([("names", names)] if rows["kind"] != "dense" or schema else []),
+        *([("compared", ", ".join(comparisons))] if comparisons else []),
         *([("classes", _in_short(found["classes"]))] if found["classes"] is not None else []),
         ("nodes", f"{nodes}, {found['n_nodes'] / max(found['n_trees'], 1):,.1f} a tree"),
         ("leaf table", f"{kind}: {reason}"),
