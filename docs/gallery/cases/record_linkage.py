@@ -75,8 +75,8 @@ pd.DataFrame(
 #
 # RFD reads records and compares their fields. A comparison is one of the built-in words or a
 # function of your own. Here ``crossed`` finds swapped names, and ``frequency`` says how common
-# the rarer one of two names is, as a common surname is weak evidence. The parameters were chosen on
-# populations of other seeds.
+# the rarer one of two names is, as a common surname is weak evidence. The parameters were
+# chosen on populations of other seeds.
 
 records = pd.concat([linkage.first, linkage.second], ignore_index=True)[list(FIELDS)]
 records = records.replace("", None)
@@ -163,9 +163,10 @@ pd.DataFrame.from_dict(table_of, orient="index").round(4)
 # All learners find many more true pairs than the mean of similarities. **If you have a table of
 # comparisons and want links only, use gradient boosting**: it finds the most true pairs here,
 # and it trains faster than RFD. The threshold of RFD lets more dissimilar pairs pass than that
-# of the logistic regression; at the same rate both find about as many true pairs here. RFD reads
-# the records themselves, and its distance also answers which records are nearest. Clusters of
-# two are merged, larger ones go to a clerk. :doc:`/benchmarks/linkage` has larger lists.
+# of the logistic regression; at the same rate both find about as many true pairs here. On the
+# larger lists of :doc:`/benchmarks/linkage`, RFD finds more than the logistic regression. Its
+# distance also answers which records are nearest. Clusters of two are merged, larger ones go to
+# a clerk.
 #
 # Where it fails
 # --------------
