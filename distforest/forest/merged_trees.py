@@ -172,7 +172,7 @@ def _check_data(one: Forest, other: Forest) -> None:
     both = known.keys() & found.keys() - {"similarity"}
     if not both:
         cure = "fit both in Python, to arrays, or both by jobs"
-        raise InputError(f"{MERGEABLE}, but it is unknown whether they were grown on the same data; {cure}")
+        raise InputError(f"{MERGEABLE}, but nothing records whether they were grown on the same data; {cure}")
     for name in sorted(both | ({"similarity"} & (known.keys() | found.keys()))):
         if known.get(name) != found.get(name):
             difference = _difference(name, known.get(name), found.get(name), one)

@@ -166,7 +166,7 @@ def _check_near(known: Floats, by_truth: Floats, offset: float, what: str) -> No
 
 
 def _other_truth(found: str) -> InputError:
-    return InputError(f"the ground truth that the forest was taught was expected, found another one: {found}")
+    return InputError(f"the ground truth that the forest was taught was expected, found something else: {found}")
 
 
 def checked_trees(forest: Forest) -> Ints:

@@ -30,7 +30,7 @@ class Stop:
     def check(self) -> None:
         """Raise CancelledJobError if the sign exists."""
         if self.address is not None and Folder(self.address).exists(SIGN):
-            raise CancelledJobError("the job was cancelled; the trees of this task are discarded")
+            raise CancelledJobError("the job was cancelled; what this task had grown is not kept")
 
     def at(self, _level: Level) -> None:
         """Check at a level of growth, at most once in `SIGN_SECONDS`, and ignore a store that does not answer."""
