@@ -291,16 +291,29 @@ class PointPairs(ReadByEntries):
     def reading(self) -> PairReading:
         """The pairs as kernels take them; points that were pickled can be written to until then.
 
-        Where records are compared, each pair has a second point of its own, which the comparisons follow.
+        Where records are compared, each distinct pair has a second point of its own, which the comparisons follow.
         """
         points, others, right = frozen(self.points, np.float32), frozen(self.others, np.float32), self.right
         if self.columns.comparisons:
             schema = self.schema or self.columns.schema
             assert schema is not None  # noqa: S101  (whoever makes columns with comparisons gives it)
-            one, other = points[self.left], others[self.right]
+            first, of_pair = self._distinct
+            one, other = points[self.left[first]], others[self.second_points]
             values = [comparison.values(one, other, schema.columns) for comparison in self.columns.comparisons]
-            others, right = np.column_stack([other, *values]), np.arange(len(right), dtype=np.int32)
+            others, right = np.column_stack([other, *values]), of_pair.astype(np.int32)
         return PairReading(points, others, self.left, right, self.columns.column_reading, bool(self.is_complete))
+
+    @cached_property
+    def _distinct(self) -> tuple[Ints, Ints]:
+        """One pair for each of the distinct ones, and the distinct one that each pair is: trees share many pairs."""
+        keys = self.left * np.int64(len(self.others)) + self.right
+        _, first, of_pair = np.unique(keys, return_index=True, return_inverse=True)
+        return first, of_pair
+
+    @property
+    def second_points(self) -> Int32s:
+        """The number in ``others`` of each second point that `reading` has, where records are compared."""
+        return self.right[self._distinct[0]]
 
     @cached_property
     def observed(self) -> Present:

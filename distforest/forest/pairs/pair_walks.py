@@ -134,7 +134,7 @@ def blocks_of(pairs: PointPairs | SparsePairs) -> Iterator[Block]:
         if isinstance(pairs, SparsePairs):
             reading = pairs.dense(block).reading
         else:
-            reading = pairs.of_pairs(pairs.left[block], pairs.right[block]).reading
+            reading = pairs.reading._replace(left=pairs.reading.left[block], right=pairs.reading.right[block])
         read_block(reading, values)
         yield Block(block, values, None) if often == 1 else Block.from_values(values, first, twice)
 

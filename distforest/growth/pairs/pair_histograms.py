@@ -78,7 +78,7 @@ class PairLevel(NamedTuple):
         sides = None
         if squares is not None:  # where records are compared, each pair has a second point of its own
             is_own = bool(source.columns.comparisons and len(squares))
-            sides = squares, squares[source.right] if is_own else squares
+            sides = squares, squares[source.second_points] if is_own else squares
         of_pairs = frontier.nodes, columns, criterion.codes, source.reading, source.observed, sides
         counts, costs = criterion.counts(frontier), criterion.costs[frontier.tree]
         return cls(*of_pairs, counts, costs, max(1, limits.min_samples_leaf), criterion.impurity)
