@@ -274,9 +274,9 @@ def test_workers_answer_what_threads_do(cluster: OnDask, store: Path, sealed: Pa
 @pytest.mark.parametrize(
     ("asked", "named"),
     [
-        ({"answer": "predict"}, ("distance, pairs, neighbors or graph", "'predict'")),
-        ({"answer": "proximity"}, ("distance, pairs, neighbors or graph", "'proximity'")),
-        ({"answer": "apply"}, ("distance, pairs, neighbors or graph", "'apply'")),
+        ({"answer": "predict"}, ("distance, pairs, decision, probability, neighbors or graph", "'predict'")),
+        ({"answer": "proximity"}, ("distance, pairs, decision, probability, neighbors or graph", "'proximity'")),
+        ({"answer": "apply"}, ("distance, pairs, decision, probability, neighbors or graph", "'apply'")),
         ({"queries": "wide"}, ("X ", "3 features", "4 features")),
         ({"answer": "neighbors", "n_neighbors": 46}, ("n_neighbors", "1..45", 46)),
         ({"answer": "neighbors", "without_self": True}, ("points.zarr/new", 45, "9 rows", "`without_self`")),

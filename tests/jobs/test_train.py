@@ -660,7 +660,7 @@ def test_leaf_tables_are_kept_where_they_are_smaller_and_say_the_same(store: Pat
     problem = shallow.problem()
     arrays = problem.grow(np.arange(N_TREES))
     del arrays["leaf_distances"]
-    members = type(tables).of(problem.meaning, {**arrays, "distances": problem.data.truth.values})
+    members = type(tables).from_arrays(problem.meaning, {**arrays, "distances": problem.data.truth.values})
     members.check()
     rows = apply(tables, tables.source(problem.data.matrix))
     np.testing.assert_array_equal(distance(tables, rows, rows), distance(members, rows, rows))
