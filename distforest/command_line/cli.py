@@ -360,6 +360,11 @@ def _staged(
 )
 @click.option("--without-self", is_flag=True, help="QUERIES are the training rows; a row is not its own neighbour.")
 @click.option(
+    "--share",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Share of similar pairs in use, for --answer probability.  [default: as calibrated]",
+)
+@click.option(
     "--training-ids",
     metavar="ADDRESS",
     help="Training rows with names by ingest --id; a table of neighbours then has these names, not row numbers.",

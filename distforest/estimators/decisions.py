@@ -15,12 +15,12 @@ from distforest.estimators.input_types import PairsLike, PointsLike, VectorLike
 from distforest.estimators.pair_columns import PlugIn, SharedLeaves, Whitened
 from distforest.forest.pairs import held_out, pair_scores
 from distforest.forest.pairs.decisions import Calibration
+from distforest.growth.pairs.pair_problem import taught_by
 from distforest.sources.collections import computed
 from distforest.sources.factors import encoded
 from distforest.sources.given import in_memory
 from distforest.sources.opening import opened_array
 from distforest.sources.point_pairs import DISSIMILAR, check_pairs, codes_of_links
-from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +41,7 @@ class Decides(ForestEstimator):
     _points: Any
     pair_distance: Any
     columns_: Any
-    _taught: tuple[NDArray[Any], Int32s | None] | None = None
+    _taught: held_out.Taught | None = None
     calibration_: Calibration
     threshold_: float
 
@@ -82,7 +82,7 @@ class Decides(ForestEstimator):
         if any(isinstance(column, LEARNING_COLUMNS) for column in self.columns_.fitted):
             cure = "hold out identities, and give X and y to calibrate"
             raise InputError(f"pair_columns have learned from all training points; {cure}")
-        pairs, similar, known = held_out.taught_pairs(*self._taught, self.forest_.n_training)
+        pairs, similar, known = held_out.taught_pairs(self._taught, self.forest_.n_training)
         known = known if identities is None else _codes(identities)
         _check_length("identities", known, self.forest_.n_training)
         return self._keep(held_out.calibrated_out_of_bag(self.forest_, pairs, similar, known))
@@ -164,8 +164,7 @@ class Decides(ForestEstimator):
     def _grow_from(self, data: Data, params: dict[str, Value], seed: int) -> None:
         """Grow the forest, and keep what it was taught for `calibrate`; earlier decisions are forgotten."""
         super()._grow_from(data, params, seed)
-        are_links = data.truth.kind == TruthKind.LINKS
-        self._taught = data.truth.values, data.pairs if are_links else None
+        self._taught = taught_by(data)
         for name in ("calibration_", "threshold_"):
             self.__dict__.pop(name, None)
 

@@ -23,7 +23,7 @@ from distforest.forest.sealed.artifact import open_forest
 from distforest.growth.cuts.class_weights import key_of
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
-from distforest.sources.comparisons import COMPARATORS
+from distforest.sources.comparisons import COMPARATORS, Comparison
 from distforest.sources.lazy.callbacks import Lazy
 from distforest.sources.lazy.identity import name_of
 from distforest.sources.point_pairs import PairColumns
@@ -91,6 +91,8 @@ def load(
 def with_functions(forest: Forest, functions: Sequence[Callable[..., object]]) -> Forest:
     """Return the forest with functions that compare records; raises InputError for one that it does not name."""
     rows, by_name = forest.meaning.rows, {name_of(function): function for function in functions}
+    if len(by_name) < len(functions):
+        raise InputError(f"comparisons: functions of different names were expected, found {', '.join(by_name)} twice")
     own = rows.comparisons if isinstance(rows, PairColumns) else ()
     if strange := set(by_name) - {one.comparator for one in own}:
         names = ", ".join(one.comparator for one in own if one.comparator not in COMPARATORS) or "none"
@@ -118,6 +120,13 @@ def estimator_of(forest: Forest, address: str) -> Estimator:
             label: weights[key_of(label)] for label in meaning.classes or [] if key_of(label) in weights
         }
         estimator.class_weight = by_label
+    if isinstance(estimator, (RFD, TreeRank)) and isinstance(rows, PairColumns) and not rows.blocks:
+        names = forest.schema.names if forest.schema else range(rows.n_features)
+        compared = [
+            Comparison(one.function or one.comparator, *(names[c] for c in one.features), each=one.each)
+            for one in rows.comparisons
+        ]
+        estimator.pair_columns = compared or None
     measures = rows.measures if isinstance(rows, Several) else (rows,)
     if isinstance(estimator, OnSimilarities):
         estimator.similarity = SUBSETS if isinstance(rows, Features) else words_of(rows)

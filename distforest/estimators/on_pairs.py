@@ -345,7 +345,10 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
 
     def _pair_columns(self, params: dict[str, Value]) -> PairColumns:
         """The columns of a pair that the trees read."""
-        own = self._n_categories(), self._comparisons, self._schema()
+        schema = self._schema()
+        if self._comparisons and schema is not None:
+            schema.kept()  # a forest without the names could not compare them
+        own = self._n_categories(), self._comparisons, schema
         return pair_columns(params, self.n_features_in_, self.columns_.blocks, *own)
 
     @property

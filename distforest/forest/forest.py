@@ -28,6 +28,7 @@ from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.target_leaves import TargetMembers
 from distforest.sources.arrays import rows_of
 from distforest.sources.category_codes import check_codes
+from distforest.sources.comparisons import Comparison
 from distforest.sources.filled import ROW_MEAN, filled
 from distforest.sources.given import is_sparse, unmasked
 from distforest.sources.point_pairs import PairColumns
@@ -485,6 +486,9 @@ class Forest(PickledWithoutCaches):
             _ = self.calibration
         except InputError as error:
             raise ArtifactError(f"calibration: {error}") from error
+        distances = self.calibration_distances
+        if distances is not None and (distances.min() < 0.0 or distances.max() > 1.0):
+            raise ArtifactError("calibration_distances: values from 0 to 1 were expected")
         if self.decision_threshold is not None:
             expect("decision_threshold", self.decision_threshold, (1,), np.float64)
             if not np.isfinite(self.decision_threshold).all():
@@ -520,14 +524,17 @@ class Forest(PickledWithoutCaches):
                 f"objects: points of {counted(width, 'column')} were expected, as many as in_bag has, found {shape}"
             )
         try:
-            check_codes(objects, rows.n_categories)
+            schema = self.schema or Schema.unnamed(rows.n_features)
+            check_codes(objects, schema.n_categories if rows.comparisons else rows.n_categories)
+            for one in rows.comparisons:
+                Comparison(one.comparator, *one.features).on(schema)
         except InputError as error:
             raise ArtifactError(f"objects: {error}") from error
 
     def _check_sparse_points(self, rows: PairColumns) -> None:
         """Refuse sparse points that a kernel cannot read: columns ascend in each row, and no value is 0 or missing."""
         objects, starts, columns = self.objects, self.object_starts, self.object_columns
-        if objects is None or starts is None or columns is None or rows.blocks or rows.n_categories:
+        if objects is None or starts is None or columns is None or rows.blocks or rows.n_categories or rows.comparisons:
             raise ArtifactError("objects: sparse points have object_starts and object_columns, and only numbers")
         if self.in_bag.shape[0] != self.n_trees:
             raise ArtifactError(f"in_bag: {counted(self.n_trees, 'tree')} were expected, found {self.in_bag.shape}")

@@ -150,6 +150,9 @@ class Data:
         digest = hashlib.sha256(
             canonical([self.rows.to_dict(), truth.kind, truth.classes, truth.largest, truth.offset])
         )
+        if isinstance(self.rows, PairColumns) and self.rows.comparisons:
+            named = None if self.rows.schema is None else self.rows.schema.encodings
+            digest.update(canonical([named, [one.decides for one in self.rows.comparisons]]))
         parts = [matrix] if isinstance(matrix, np.ndarray) else [matrix.indptr, matrix.indices, matrix.data]
         if truth.graph is not None and not truth.graph.is_kept_dense:
             digest.update(canonical(truth.graph.absent))

@@ -59,8 +59,8 @@ class Answer:
     over_pairs
         The same for points and a forest over pairs; None if such a forest does not give this answer.
     takes
-        Which of a question's ``reference``, ``pairs``, ``n_neighbors``, ``without_self``, ``training_ids``, ``sides``
-        and ``distances`` it reads.
+        Which of a question's ``reference``, ``pairs``, ``n_neighbors``, ``without_self``, ``share``,
+        ``training_ids``, ``sides`` and ``distances`` it reads.
         With ``pairs`` it has a row for each pair, otherwise for each query.
     to_training
         Whether queries are compared with the training rows, if there is no reference.
@@ -202,7 +202,7 @@ def _decisions(data: TaskData) -> Values:
 
 def _probabilities(data: TaskData) -> Values:
     assert data.forest.calibration is not None  # noqa: S101  (the form of the answer was asked first)
-    return (data.forest.calibration.probability(_distances_of_pairs_of_points(data)[0]),)
+    return (data.forest.calibration.probability(_distances_of_pairs_of_points(data)[0], data.question.share),)
 
 
 def _neighbors(data: TaskData) -> Values:
@@ -274,7 +274,11 @@ _TABLE = (
     ),
     Answer("decision", (Array("decision", _form_of_decision),), _decisions, _decisions, takes=("pairs",)),
     Answer(
-        "probability", (Array("probability", _form_of_probability),), _probabilities, _probabilities, takes=("pairs",)
+        "probability",
+        (Array("probability", _form_of_probability),),
+        _probabilities,
+        _probabilities,
+        takes=("pairs", "share"),
     ),
     Answer(
         "neighbors",

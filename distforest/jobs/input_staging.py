@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from distforest.jobs.spec import Spec
     from distforest.sources.parted import SurveyedRows
     from distforest.sources.row_kinds import RowKind
+    from distforest.sources.schema import Schema
 
 PACKED_SHARE = 4
 """One process gathers a node that has at most this share of the rows of a part, so that packs are of similar size."""
@@ -92,9 +93,7 @@ def stage_inputs(spec: Spec, folder: str, n_parts: int | None = None) -> Inputs:
         listed=tuple(listed),
         feature_weights=arrays.feature_weights,
         pairs=arrays.pairs,
-        schema=None
-        if schema is None
-        else place.array("feature_names", np.frombuffer(canonical(schema.entry()), np.uint8)),
+        schema=None if schema is None else _staged_schema(schema, place),
         offset=arrays.truth.offset,
         growth=GROWTH,
         job=folder,
@@ -138,6 +137,11 @@ def _with_parts(inputs: Inputs, found: SurveyedRows, place: StagingPlace) -> Inp
     return replace(inputs, parts=replace(parts, judged=judged))
 
 
+def _staged_schema(schema: Schema, place: StagingPlace) -> Staged:
+    """Stage a schema as the bytes of a JSON text."""
+    return place.array("feature_names", np.frombuffer(canonical(schema.entry()), np.uint8))
+
+
 def from_data(data: Data, method: str, params: Params, seed: int, folder: str) -> Inputs:
     """Make inputs from arrays in memory, which are written into the job's folder, where any worker can read them."""
     place = StagingPlace(folder)
@@ -150,8 +154,12 @@ def from_data(data: Data, method: str, params: Params, seed: int, folder: str) -
     costs = None if data.truth.costs is None else place.array("costs", data.truth.costs)
     known = (data.truth.classes, data.truth.largest, data.truth.n_unobserved, graph, costs)
     truth = StagedTruth(data.truth.kind, place.array("truth", data.truth.values), *known)
+    rows, schema = data.rows, None
+    if isinstance(rows, PairColumns):
+        rows, schema = replace(rows, schema=None), rows.schema
     staged = Inputs(
-        *(method, params, seed, data.rows, matrix, *truth),
+        *(method, params, seed, rows, matrix, *truth),
+        schema=None if schema is None else _staged_schema(schema, place),
         feature_weights=None if data.feature_weights is None else place.array("feature_weights", data.feature_weights),
         pairs=None if data.pairs is None else place.array("pairs", data.pairs),
         offset=data.truth.offset,

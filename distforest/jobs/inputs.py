@@ -204,6 +204,8 @@ class Inputs:
         """A digest that is equal for jobs that lead to the same forest with the same names of features."""
         params = recorded_parameters(METHODS[self.method].parameters, self.params)
         decides = [GROWTH, self.method, params, self.seed, self.rows.to_dict(), self.truth_kind, self.classes]
+        if isinstance(self.rows, PairColumns) and any(one.function for one in self.rows.comparisons):
+            decides.append({"comparisons": [one.decides for one in self.rows.comparisons]})
         if self.callback:
             decides.append(self.callback.decides)
         if self.listed:

@@ -281,9 +281,9 @@ def _check_rows(question: Question, forest: Forest, shape: tuple[int, ...]) -> N
         if question.answer not in (*names, last):
             expected = f"a forest over pairs answers with {', '.join(names)} or {last}"
             raise InputError(f"{expected}, not with {question.answer!r}")
-        points_of(forest, recoded(forest, question.queries, read_rows(question.queries, slice(0, 1))))
+        points_of(forest, *recoded(forest, question.queries, read_rows(question.queries, slice(0, 1))))
     elif question.callback is None:
-        forest.source(recoded(forest, question.queries, read_rows(question.queries, slice(0, 1))))
+        forest.source(recoded(forest, question.queries, read_rows(question.queries, slice(0, 1)))[0])
     elif isinstance(forest.meaning.rows, Several):
         cure = "in Python, load(forest, similarity=[...], X=objects) takes one for each"
         raise InputError(f"{question.forest} reads several similarities, found one function; {cure}")

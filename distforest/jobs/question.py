@@ -37,6 +37,9 @@ class Question:
         For ``"neighbors"``: number of neighbours.
     without_self
         For ``"neighbors"``: whether the queries are the training rows, in order, and none is its own neighbour.
+    share
+        For ``"probability"``: the share of similar pairs where the answers are used; None: as among the calibration
+        pairs.
     training_ids
         For ``"neighbors"`` in a table: address of the training rows, beside which `ingest` has stored names; the
         neighbours then have names instead of numbers.
@@ -64,6 +67,7 @@ class Question:
     pairs: str | None = None
     n_neighbors: int = 10
     without_self: bool = False
+    share: float | None = None
     training_ids: str | None = None
     callback: Callback | None = None
     training: str | None = None

@@ -15,7 +15,7 @@ from distforest.jobs.outline import unused
 from distforest.jobs.question import Question
 from distforest.jobs.reader import Place, refusal
 from distforest.jobs.spec import Relation, addresses_in
-from distforest.jobs.spec_models import SPEC_FORMAT, Count, Format, Output, Run, Table, Taught, Text, key, read
+from distforest.jobs.spec_models import SPEC_FORMAT, Count, Format, Output, Run, Share, Table, Taught, Text, key, read
 from distforest.sources.row_kinds import Dense
 from distforest.stores.outputs import overlapping_addresses
 
@@ -43,6 +43,10 @@ class ScoreParams(Table):
     answer: Literal[tuple(ANSWERS)] = key("What to ask the forest.", "distance")  # type: ignore[valid-type]
     n_neighbors: Count = key("Number of neighbours, for the answers 'neighbors' and 'graph'.", 10)
     without_self: bool = key("Whether the queries are the training rows and none is its own neighbour.", False)
+    share: Share | None = key(
+        "Share of similar pairs where the answers are used, for the answer 'probability'; as calibrated unless given.",
+        None,
+    )
     sides: Literal[SIDED] | None = key(  # type: ignore[valid-type]
         "With `distances`, which distance to a training row: of the leaves of both, of the new row's leaf to the "
         "training row, or the one that is better out of bag.",

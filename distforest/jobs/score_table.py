@@ -266,9 +266,9 @@ def training_names(question: Question, forest: Forest) -> np.ndarray | None:
 def _check_same(question: Question, forest: Forest, address: str) -> None:
     """Refuse rows that are not those of the training, as far as some of them show; raises InputError."""
     numbers = np.unique(np.linspace(0, forest.n_training - 1, COMPARED).astype(np.int64))
-    rows = recoded(forest, address, read_rows(address, numbers))
+    rows, schema = recoded(forest, address, read_rows(address, numbers))
     if is_over_pairs(forest):
-        learned, found = _values(points_at(training_points(forest), numbers)), _values(points_of(forest, rows))
+        learned, found = _values(points_at(training_points(forest), numbers)), _values(points_of(forest, rows, schema))
         strange = np.flatnonzero(~((learned == found) | (np.isnan(learned) & np.isnan(found))).all(axis=1))
     else:
         strange = scoring.misplaced_rows(forest, forest.source(rows), numbers)

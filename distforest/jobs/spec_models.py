@@ -95,6 +95,7 @@ Format = Annotated[int, Field(ge=SPEC_FORMAT, le=SPEC_FORMAT), WithJsonSchema({"
 Natural = Annotated[int, Field(ge=0, le=LARGEST_INTEGER)]
 Count = Annotated[int, Field(ge=1, le=LARGEST_INTEGER)]
 Positive = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(gt=0, lt=1)]
 NotNegative = Annotated[float, Field(ge=0), AfterValidator(lambda value: value + 0.0)]  # -0.0 is 0.0
 WHOLE_NUMBER = {"type": "integer", "minimum": 1, "maximum": LARGEST_INTEGER}
 Size = Annotated[
@@ -391,9 +392,7 @@ def _exactly_one(table: T, *names: str) -> T:
 class AskedDecision(Table):
     """What decides whether two points are the same, once the forest is grown."""
 
-    false_positive_rate: Annotated[float, Field(gt=0, lt=1)] = key(
-        "Share of dissimilar pairs of new identities that may be taken for similar."
-    )
+    false_positive_rate: Share = key("Share of dissimilar pairs of new identities that may be taken for similar.")
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = key("Probability with which the rate holds.", 0.95)
     identities: Text | None = key(
         "Address of the identity of each point, shape (n,); the labels, or what similar pairs connect, unless given.",

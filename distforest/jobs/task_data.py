@@ -20,6 +20,7 @@ from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
 from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs.last_opened import LastOpened
 from distforest.sources.array_files import Mapped, untouched
+from distforest.sources.category_codes import check_codes
 from distforest.sources.comparisons import Records
 from distforest.sources.opening import open_matrix, rows_in
 from distforest.sources.point_pairs import check_points
@@ -75,10 +76,13 @@ def has_further_columns(forest: Forest) -> bool:
     return is_over_pairs(forest) and columns_of(forest).width > forest.n_features
 
 
-def recoded(forest: Forest, address: str, rows: np.ndarray) -> np.ndarray:
-    """Return rows of the array at an address in the forest's form: its columns by name, categories and dates."""
-    recoding, _ = _recoding(forest, address)
-    return recoding.rows(rows)[0] if recoding else rows
+def recoded(forest: Forest, address: str, rows: np.ndarray) -> tuple[np.ndarray, Schema | None]:
+    """Return rows of the array at an address as the forest has them, and their schema as `_recoding` has it.
+
+    Columns are found by name, and categories and dates have the forest's numbers.
+    """
+    recoding, schema = _recoding(forest, address)
+    return recoding.rows(rows)[0] if recoding else rows, schema
 
 
 def _recoding(forest: Forest, address: str) -> tuple[Reordering | None, Schema | None]:
@@ -115,6 +119,8 @@ def points_of(
         return sparse
     points = read(values, FEATURES)
     check_points(points, None if schema else columns_of(forest))
+    if schema is not None:
+        check_codes(points, schema.n_categories)
     return points if schema is None else Records(points, schema)
 
 

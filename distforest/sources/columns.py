@@ -163,6 +163,7 @@ class TableColumns:
             found = Counter({name: count for name, count in both if name is not None and name not in known})
             if found:
                 are_codes = all(map(_is_whole, found)) and not any(map(_is_whole, column.categories))
+                are_codes = are_codes and not any(isinstance(value, str) for value in _listed(values))
                 if found.total() == (codes >= 0).sum() and are_codes:  # codes of words say nothing without the words
                     expected = f"X: words such as {column.categories[0]!r} were expected in column {column.name!r}"
                     cure = "give a data frame, or the address of an array that says which words they are"

@@ -22,14 +22,15 @@ fields of the left records and those of the right ones. All comparisons are symm
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.sources.lazy.identity import name_of, resolve
+from distforest.sources.lazy.identity import name_of, resolve, signature
 from distforest.sources.schema import ColumnKind
 
 if TYPE_CHECKING:
@@ -187,6 +188,10 @@ class Comparison:
 
     def __init__(self, comparator: str | Callable[..., Any], *fields: str | int, each: bool = False) -> None:
         object.__setattr__(self, "comparator", comparator)
+        try:
+            fields = tuple(one if isinstance(one, str) else operator.index(one) for one in fields)
+        except TypeError:
+            raise InputError(f"names or positions of columns of X were expected, found {fields!r}") from None
         object.__setattr__(self, "fields", fields)
         object.__setattr__(self, "each", each)
         n_fields = None
@@ -203,7 +208,10 @@ class Comparison:
         return {"comparator": self.comparator, "fields": list(self.fields), "each": self.each}
 
     def on(self, schema: Schema) -> RecordComparison:
-        """The same comparison on the columns of a schema; raises InputError if it cannot read them."""
+        """The same comparison on the columns of a schema; raises InputError if it cannot read them.
+
+        A function that is named is not imported yet.
+        """
         places = []
         for one in self.fields:
             known = one in schema.names if isinstance(one, str) else 0 <= one < len(schema.columns)
@@ -213,7 +221,7 @@ class Comparison:
         if callable(self.comparator):
             return RecordComparison(name_of(self.comparator), tuple(places), self.each, self.comparator)
         if self.comparator not in COMPARATORS:
-            return RecordComparison(self.comparator, tuple(places), self.each, resolve(self.comparator))
+            return RecordComparison(self.comparator, tuple(places), self.each)
         reads = COMPARATORS[self.comparator].reads
         for column in (schema.columns[place] for place in places):
             if column.kind not in READ[reads]:
@@ -242,6 +250,18 @@ class RecordComparison:
     features: tuple[int, ...]
     each: bool = False
     function: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
+
+    def resolved(self) -> RecordComparison:
+        """The same with the function that it names; raises InputError if that cannot be imported."""
+        if self.comparator in COMPARATORS or self.function is not None:
+            return self
+        return replace(self, function=resolve(self.comparator))
+
+    @property
+    def decides(self) -> list[object]:
+        """What decides its values: its entry, and the digest of its function."""
+        own = None if self.function is None else signature(self.function, strict=False)["sha256"]
+        return [*self.to_list(), own]
 
     def to_list(self) -> list[object]:
         """The entry in a forest's manifest."""
@@ -278,7 +298,12 @@ class RecordComparison:
         if self.comparator == MISSING:
             return lacks.sum(axis=1).astype(np.float32)
         values, known = np.full(len(both), np.nan, np.float32), ~lacks.any(axis=1)
-        distinct, of_pair = np.unique(both[known], axis=0, return_inverse=True)  # of names there are far fewer pairs
+        distinct, of_pair = both[known], np.arange(int(known.sum()))
+        if any(columns[c].kind == ColumnKind.CATEGORY for c in fields):  # of names there are far fewer pairs
+            words = np.ascontiguousarray(distinct).view(np.uint64)
+            words = words[:, 0] if len(fields) == 1 else words
+            _, first, of_pair = np.unique(words, axis=0, return_index=True, return_inverse=True)
+            distinct = distinct[first]
         sides = [
             [_field(codes, columns[c]) for c, codes in zip(fields, of_side.T, strict=True)]
             for of_side in np.split(distinct, 2, axis=1)
@@ -290,7 +315,11 @@ class RecordComparison:
     def _compared(self, left: Fields, right: Fields) -> NDArray[np.float32]:
         """The values of pairs of which no record lacks a field."""
         if self.comparator in COMPARATORS:
-            return np.asarray(COMPARATORS[self.comparator].compare(left, right), np.float32)
+            with np.errstate(over="ignore"):
+                values = np.asarray(COMPARATORS[self.comparator].compare(left, right), np.float32)
+            if np.isinf(values).any():
+                raise InputError(f"{self.comparator}: values of at most 3e38 were expected, found larger ones; scale X")
+            return values
         values = self._called(left, right)
         some = [[field[:CHECKED_PAIRS] for field in side] for side in (right, left)]
         if not np.array_equal(self._called(*some), values[:CHECKED_PAIRS], equal_nan=True):

@@ -339,7 +339,9 @@ def check_points(points: Float32s, columns: PairColumns | None = None) -> None:
 
     Features may be missing, but not the vectors of further columns. Raises InputError.
     """
-    if columns is not None and columns.n_categories:
+    if columns is not None and columns.comparisons and columns.schema is not None:
+        check_codes(points, columns.schema.n_categories)
+    elif columns is not None and columns.n_categories:
         check_codes(points, columns.n_categories)
     values = points.reshape(-1)
     largest = float(max(np.fmax.reduce(values, initial=0.0), -np.fmin.reduce(values, initial=0.0)))

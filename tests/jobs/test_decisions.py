@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,10 @@ def test_pairs_are_decided_in_batches_by_the_threshold_that_is_sealed(
             found.append(open_array(f"{tmp_path}/{answer}.zarr/{answer}")[...])
         np.testing.assert_array_equal(found[-2], forest.predict_pairs(left, right))
         np.testing.assert_array_equal(found[-1], forest.predict_proba_pairs(left, right)[:, 1])
+        question = replace(question, share=0.001)
+        score(question, f"{tmp_path}/rare.zarr", Threads(2), overwrite=True)
+        rare = open_array(f"{tmp_path}/rare.zarr/probability")[...]
+        np.testing.assert_array_equal(rare, forest.predict_proba_pairs(left, right, share=0.001)[:, 1])
         shutil.rmtree(sealed)
     assert found[0].sum() < found[2].sum()
 

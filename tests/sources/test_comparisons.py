@@ -359,3 +359,74 @@ def test_a_job_grows_the_same_forest_and_scores_a_file(tmp_path: Path) -> None:
     by_words = RFD(4, pair_columns=columns, random_state=0).fit_pairs(table.drop(columns="id"), PAIRS, SIMILAR)
     rows = new.drop(columns="id").reset_index(drop=True)
     np.testing.assert_allclose(found, by_words.pair_distance(rows[:3], rows[3:].reset_index(drop=True)), rtol=1e-6)
+
+
+def same_name(place: int) -> Callable[[Any, Any], Any]:
+    def compare(left: Any, right: Any) -> Any:
+        return np.abs(left - right) * place
+
+    return compare
+
+
+def test_two_functions_of_one_name_are_refused(tmp_path: Path) -> None:
+    first, second = same_name(1), same_name(2)
+    columns = [Comparison(first, "lat"), Comparison(second, "lon")]
+    with pytest.raises(InputError, match=naming("compare")):
+        RFD(2, pair_columns=columns, random_state=0).fit_pairs(X, PAIRS, SIMILAR)
+    RFD(2, pair_columns=columns[:1], random_state=0).fit_pairs(X, PAIRS, SIMILAR).save(tmp_path / "f.zarr")
+    with pytest.raises(InputError, match=naming("compare")):
+        load(tmp_path / "f.zarr", comparisons=[first, second])
+
+
+def test_a_loaded_forest_has_its_comparisons_and_refits_to_the_same_one(tmp_path: Path) -> None:
+    columns = [Comparison("levenshtein", "name"), Comparison("geographic", "lat", "lon")]
+    forest = RFD(3, pair_columns=columns, random_state=0).fit_pairs(X, PAIRS, SIMILAR)
+    forest.save(tmp_path / "f.zarr")
+    opened = load(tmp_path / "f.zarr")
+    assert isinstance(opened, RFD)
+    assert opened.pair_columns == columns
+    assert opened.fit_pairs(X, PAIRS, SIMILAR).digest_ == forest.digest_
+
+
+def test_trees_of_other_names_or_another_function_are_not_added() -> None:
+    columns = [Comparison("levenshtein", "name"), Comparison(same_name(1), "lat")]
+    forest = RFD(2, pair_columns=columns, warm_start=True, random_state=0).fit_pairs(X, PAIRS, SIMILAR)
+    other = X.assign(name=X["name"].str.replace("Otto", "Ottos"))
+    forest.set_params(n_estimators=4)
+    with pytest.raises(InputError, match="warm_start"):
+        forest.fit_pairs(other, PAIRS, SIMILAR)
+    forest.set_params(pair_columns=[columns[0], Comparison(same_name(3), "lat")])
+    with pytest.raises(InputError, match="warm_start"):
+        forest.fit_pairs(X, PAIRS, SIMILAR)
+
+
+@pytest.mark.parametrize("fields", [(1.5,), (None,), ([0],)])
+def test_fields_are_names_or_positions(fields: tuple[Any, ...]) -> None:
+    with pytest.raises(InputError, match=naming("positions")):
+        Comparison("equal", *fields)
+    assert Comparison("equal", np.int64(0)).fields == (0,)
+
+
+def test_values_beyond_float32_are_refused() -> None:
+    large = X[["lat", "lon"]] * 1e30
+    with pytest.raises(InputError, match=naming("inner")):
+        RFD(2, pair_columns=[Comparison("inner", "lat", "lon")], random_state=0).fit_pairs(large, PAIRS, SIMILAR)
+
+
+def test_digits_are_names_where_they_are_strings() -> None:
+    forest = RFD(2, pair_columns=[Comparison("levenshtein", "name")], random_state=0)
+    forest.fit_pairs(X[["name", "free"]], PAIRS, SIMILAR)
+    left = pd.DataFrame({"name": ["123", "77"], "free": 0.0})
+    assert np.isfinite(forest.pair_distance(left, left)).all()
+
+
+@pytest.mark.slow
+def test_workers_compare_dates_and_text_as_threads_do(tmp_path: Path) -> None:
+    from distributed import Client
+
+    table = X[["name", "born", "lat", "lon"]].assign(born=X["born"] + pd.Timedelta("5h"))
+    columns = [Comparison("levenshtein", "name"), Comparison("date_gap", "born")]
+    forest = RFD(4, pair_columns=columns, random_state=0).fit_pairs(table, PAIRS, SIMILAR)
+    with Client(processes=False, dashboard_address=None, local_directory=str(tmp_path)) as client:
+        found = RFD(4, pair_columns=columns, random_state=0, client=client).fit_pairs(table, PAIRS, SIMILAR)
+        assert found.digest_ == forest.digest_

@@ -6,7 +6,7 @@ has drawn other records of a person knows the person.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from distforest.forest.forest import Forest
-    from distforest.sources.source import Int32s
+    from distforest.sources.source import Int32s, Ints
 
 MOST_LABELLED_PAIRS = 1 << 18
 """Most pairs of labelled points that are taken for a calibration."""
@@ -55,15 +55,30 @@ def linked_identities(pairs: Int32s, similar: NDArray[np.bool_], n_points: int) 
     return identities
 
 
-def taught_pairs(truth: NDArray[Any], links: Int32s | None, n_points: int) -> tuple[Int32s, NDArray[np.bool_], Int32s]:
+class Taught(NamedTuple):
+    """What a forest over pairs was taught, with weights as integers; None: equal weights."""
+
+    truth: NDArray[Any]  # the label of each point, shape (n_points,), or the class of each of ``pairs``
+    pairs: Int32s | None  # the given pairs, shape (n_pairs, 2); None: the truth is labels
+    point_weight: Int32s | None
+    pair_weight: Int32s | Ints | None
+
+
+def taught_pairs(taught: Taught, n_points: int) -> tuple[Int32s, NDArray[np.bool_], Int32s]:
     """Return the pairs that a forest was taught, whether they are similar, and the identities of all points.
 
-    ``truth`` is the labels, or the classes of the given pairs ``links``.
+    Points and pairs of weight 0 are absent.
     """
+    truth, links, point_weight, pair_weight = taught
+    present = np.ones(n_points, np.bool_) if point_weight is None else point_weight > 0
     if links is not None:
-        similar = truth != DISSIMILAR
+        known = present[links].all(axis=1)
+        if pair_weight is not None:
+            known &= pair_weight > 0
+        links, similar = links[known], truth[known] != DISSIMILAR
         return links, similar, linked_identities(links, similar, n_points)
-    pairs = pairs_of_labels(truth)
+    points = np.flatnonzero(present)
+    pairs = points[pairs_of_labels(truth[points])].astype(np.int32)
     return pairs, truth[pairs[:, 0]] == truth[pairs[:, 1]], truth
 
 

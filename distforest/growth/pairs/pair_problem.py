@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from distforest.forest.forest import Forest, Meaning, arrays_of_points
 from distforest.forest.frontier import Frontier
 from distforest.forest.node_table import NodeTable
+from distforest.forest.pairs.held_out import Taught
 from distforest.forest.pairs.pair_scores import tallied
 from distforest.growth.cuts.two_classes import PLAIN, CostedImpurity, TwoClasses
 from distforest.growth.grower import Growth
@@ -30,6 +31,7 @@ from distforest.growth.problem import Contents, Data, put_together
 from distforest.sources.point_pairs import PointPairs
 from distforest.sources.source import Int32s, Ints, offsets
 from distforest.sources.sparse_pairs import SparsePairs
+from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
     from distforest.growth.grower import LevelWatch
@@ -74,6 +76,13 @@ class Classifiers:
     def watched(self, watch: LevelWatch) -> Classifiers:
         """Return a copy that calls ``watch`` for every level."""
         return replace(self, growth=replace(self.growth, watch=watch))
+
+
+def taught_by(data: Data) -> Taught:
+    """Return what data over pairs teach, for a calibration."""
+    pairs = data.pairs if data.truth.kind == TruthKind.LINKS else None
+    of_pairs = None if data.pair_weights is None else data.pair_weights.integers
+    return Taught(data.truth.values, pairs, data.sample_weight, of_pairs)
 
 
 @dataclass(frozen=True)
