@@ -271,7 +271,7 @@ def pair_columns(linkage: Linkage) -> list[Comparison]:
         Comparison("date_gap", "date"),
         Comparison(swapped, "born"),
         Comparison(mean_year, "born"),
-        *(Comparison(frequency(linkage, field), field) for field in ("given", "surname")),
+        *(Comparison(frequency(linkage, field), field, name=f"frequency of {field}") for field in ("given", "surname")),
     ]
 
 

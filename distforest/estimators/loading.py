@@ -32,6 +32,9 @@ from distforest.sources.row_kinds import Dense, Features, Kernel, Several, is_gi
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
 
+Functions = Sequence[Callable[..., object]] | Mapping[str, Callable[..., object]]
+"""Functions that compare records, by their own names or by those of a mapping."""
+
 Estimator = SMERF | URerF | SimForestClassifier | SimForestRegressor | SimForestOutlier | RFD | TreeRank
 """Any of the estimators; each recognises its own forests."""
 
@@ -40,7 +43,7 @@ def load(
     address: str | os.PathLike[str],
     similarity: Lazy | Sequence[Lazy] | None = None,
     X: ObjectsLike | None = None,
-    comparisons: Sequence[Callable[..., object]] = (),
+    comparisons: Functions = (),
 ) -> Estimator:
     """Load a sealed forest of an estimator, a job or the service as a fitted estimator.
 
@@ -58,7 +61,7 @@ def load(
     X
         With ``similarity``, the training objects, in the same form as for `fit`.
     comparisons
-        Your functions by which the forest compares records. It contains their names, but not the functions.
+        Your functions by which the forest compares records, or a dict of them by name. It contains only their names.
 
     Raises
     ------
@@ -88,11 +91,14 @@ def load(
     return estimator
 
 
-def with_functions(forest: Forest, functions: Sequence[Callable[..., object]]) -> Forest:
-    """Return the forest with functions that compare records; raises InputError for one that it does not name."""
-    rows, by_name = forest.meaning.rows, {name_of(function): function for function in functions}
-    if len(by_name) < len(functions):
-        raise InputError(f"comparisons: functions of different names were expected, found {', '.join(by_name)} twice")
+def with_functions(forest: Forest, functions: Functions) -> Forest:
+    """Return the forest with the functions by which it compares records; raises InputError for one that it lacks."""
+    given = functions if isinstance(functions, Mapping) else {name_of(function): function for function in functions}
+    if len(given) < len(functions):
+        raise InputError(
+            f"comparisons: two functions are called {', '.join(given)}; give a dict of names and functions"
+        )
+    rows, by_name = forest.meaning.rows, dict(given)
     own = rows.comparisons if isinstance(rows, PairColumns) else ()
     if strange := set(by_name) - {one.comparator for one in own}:
         names = ", ".join(one.comparator for one in own if one.comparator not in COMPARATORS) or "none"
@@ -123,8 +129,14 @@ def estimator_of(forest: Forest, address: str) -> Estimator:
     if isinstance(estimator, (RFD, TreeRank)) and isinstance(rows, PairColumns) and not rows.blocks:
         names = forest.schema.names if forest.schema else range(rows.n_features)
         compared = [
-            Comparison(one.function or one.comparator, *(names[c] for c in one.features), each=one.each)
+            Comparison(
+                one.function or one.comparator,
+                *(names[c] for c in one.features),
+                each=one.each,
+                name=one.comparator if one.function else None,
+            )
             for one in rows.comparisons
+            if one.function or ":" in one.comparator or one.comparator in COMPARATORS
         ]
         estimator.pair_columns = compared or None
     measures = rows.measures if isinstance(rows, Several) else (rows,)

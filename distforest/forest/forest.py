@@ -28,7 +28,7 @@ from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.target_leaves import TargetMembers
 from distforest.sources.arrays import rows_of
 from distforest.sources.category_codes import check_codes
-from distforest.sources.comparisons import Comparison
+from distforest.sources.comparisons import COMPARATORS, Comparison
 from distforest.sources.filled import ROW_MEAN, filled
 from distforest.sources.given import is_sparse, unmasked
 from distforest.sources.point_pairs import PairColumns
@@ -527,7 +527,8 @@ class Forest(PickledWithoutCaches):
             schema = self.schema or Schema.unnamed(rows.n_features)
             check_codes(objects, schema.n_categories if rows.comparisons else rows.n_categories)
             for one in rows.comparisons:
-                Comparison(one.comparator, *one.features).on(schema)
+                if one.comparator in COMPARATORS:
+                    Comparison(one.comparator, *one.features).on(schema)
         except InputError as error:
             raise ArtifactError(f"objects: {error}") from error
 

@@ -164,6 +164,8 @@ class Comparison:
         Names or positions of the columns of ``X`` that are compared.
     each : bool, default=False
         Call the function with the values of one pair at a time.
+    name : str or None, default=None
+        What a sealed forest and its reports call a function; None: its module and name. Two functions have two names.
 
     Raises
     ------
@@ -185,8 +187,11 @@ class Comparison:
     comparator: str | Callable[..., Any]
     fields: tuple[str | int, ...]
     each: bool
+    name: str | None
 
-    def __init__(self, comparator: str | Callable[..., Any], *fields: str | int, each: bool = False) -> None:
+    def __init__(
+        self, comparator: str | Callable[..., Any], *fields: str | int, each: bool = False, name: str | None = None
+    ) -> None:
         object.__setattr__(self, "comparator", comparator)
         try:
             fields = tuple(one if isinstance(one, str) else operator.index(one) for one in fields)
@@ -194,6 +199,9 @@ class Comparison:
             raise InputError(f"names or positions of columns of X were expected, found {fields!r}") from None
         object.__setattr__(self, "fields", fields)
         object.__setattr__(self, "each", each)
+        object.__setattr__(self, "name", name)
+        if name is not None and (not callable(comparator) or name in COMPARATORS):
+            raise InputError(f"a name other than those of built-in comparisons names a function, found {name!r}")
         n_fields = None
         if isinstance(comparator, str) and ":" not in comparator:
             if comparator not in COMPARATORS:
@@ -219,7 +227,8 @@ class Comparison:
                 raise InputError(f"pair_columns: {self.comparator} compares column {one!r}, which X does not have")
             places.append(schema.names.index(one) if isinstance(one, str) else one)
         if callable(self.comparator):
-            return RecordComparison(name_of(self.comparator), tuple(places), self.each, self.comparator)
+            name = self.name or name_of(self.comparator)
+            return RecordComparison(name, tuple(places), self.each, self.comparator)
         if self.comparator not in COMPARATORS:
             return RecordComparison(self.comparator, tuple(places), self.each)
         reads = COMPARATORS[self.comparator].reads
@@ -237,7 +246,7 @@ class RecordComparison:
     Attributes
     ----------
     comparator
-        A word, or the name of a function of the user's, ``module:function``.
+        A word, or the name of a function of the user's.
     features
         The positions of the features.
     each

@@ -373,9 +373,17 @@ def test_two_functions_of_one_name_are_refused(tmp_path: Path) -> None:
     columns = [Comparison(first, "lat"), Comparison(second, "lon")]
     with pytest.raises(InputError, match=naming("compare")):
         RFD(2, pair_columns=columns, random_state=0).fit_pairs(X, PAIRS, SIMILAR)
-    RFD(2, pair_columns=columns[:1], random_state=0).fit_pairs(X, PAIRS, SIMILAR).save(tmp_path / "f.zarr")
+    named = [Comparison(first, "lat", name="once"), Comparison(second, "lon", name="twice")]
+    forest = RFD(2, pair_columns=named, random_state=0).fit_pairs(X, PAIRS, SIMILAR)
+    forest.save(tmp_path / "f.zarr")
     with pytest.raises(InputError, match=naming("compare")):
         load(tmp_path / "f.zarr", comparisons=[first, second])
+    opened = load(tmp_path / "f.zarr", comparisons={"once": first, "twice": second})
+    assert isinstance(opened, RFD)
+    np.testing.assert_array_equal(opened.distance(X[:9]), forest.distance(X[:9]))
+    assert opened.pair_columns == named
+    with pytest.raises(InputError, match=naming("equal")):
+        Comparison(first, "lat", name="equal")
 
 
 def test_a_loaded_forest_has_its_comparisons_and_refits_to_the_same_one(tmp_path: Path) -> None:

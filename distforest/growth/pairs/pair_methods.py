@@ -92,7 +92,7 @@ def pair_columns(
     on_features = tuple(one.on(schema).resolved() for one in comparisons)
     functions = {one.comparator: one.function for one in on_features}
     if twice := [one.comparator for one in on_features if functions[one.comparator] is not one.function]:
-        raise InputError(f"pair_columns: a name of its own was expected for each function, found {twice[0]} for two")
+        raise InputError(f"pair_columns: two functions are called {twice[0]}; give each a name: Comparison(..., name=)")
     compared = {c for one in on_features for c in one.features}
     sizes = tuple(0 if c in compared else size for c, size in enumerate(n_categories))
     return PairColumns(family, n_features, blocks, sizes if any(sizes) else (), on_features, schema)

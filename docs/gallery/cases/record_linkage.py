@@ -93,7 +93,10 @@ columns = [
     Comparison(swapped, "born"),
     Comparison(mean_year, "born"),
     *(Comparison("equal", field) for field in FIELDS),
-    *(Comparison(frequency(linkage, field), field) for field in ("given", "surname")),
+    *(
+        Comparison(frequency(linkage, field), field, name=f"frequency of {field}")
+        for field in ("given", "surname")
+    ),
 ]
 rows = pairs + np.array([0, len(linkage.first)])  # both lists, one below the other
 known = part == 0
