@@ -230,7 +230,7 @@ def prediction_scores(found: PredictionScores) -> Report:
         lines += [("threshold", point.told()) for point in found.roc]
     if found.held:
         answer["held"] = [own if isinstance(own, str) else own._asdict() for own in found.held]
-        lines += [("new identities", own if isinstance(own, str) else own.told()) for own in found.held]
+        lines += [("new identities", own if isinstance(own, str) else own.described()) for own in found.held]
     if found.band:
         auc, low, high = found.band[4:]
         answer["band"] = {"auc": auc, "auc_low": low, "auc_high": high}

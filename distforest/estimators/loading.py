@@ -108,6 +108,11 @@ def with_functions(forest: Forest, functions: Functions) -> Forest:
     return replace(forest, meaning=replace(forest.meaning, rows=replace(rows, comparisons=bound)))
 
 
+def _absent(*_: object) -> object:
+    """Stand for a function of a sealed forest, which is never imported by its name."""
+    raise InputError("a function that compares records is not there: load(address, comparisons=[function])")
+
+
 def estimator_of(forest: Forest, address: str) -> Estimator:
     """Return the fitted estimator of a forest; raises ArtifactError with its address for unknown parameters."""
     meaning, rows = forest.meaning, forest.meaning.rows
@@ -128,16 +133,12 @@ def estimator_of(forest: Forest, address: str) -> Estimator:
         estimator.class_weight = by_label
     if isinstance(estimator, (RFD, TreeRank)) and isinstance(rows, PairColumns) and not rows.blocks:
         names = forest.schema.names if forest.schema else range(rows.n_features)
-        compared = [
-            Comparison(
-                one.function or one.comparator,
-                *(names[c] for c in one.features),
-                each=one.each,
-                name=one.comparator if one.function else None,
-            )
-            for one in rows.comparisons
-            if one.function or ":" in one.comparator or one.comparator in COMPARATORS
-        ]
+        compared = []
+        for one in rows.comparisons:
+            is_word = one.comparator in COMPARATORS
+            compare, name = (one.comparator, None) if is_word else (one.function or _absent, one.comparator)
+            fields = (names[c] for c in one.features)
+            compared.append(Comparison(compare, *fields, each=one.each, name=name))
         estimator.pair_columns = compared or None
     measures = rows.measures if isinstance(rows, Several) else (rows,)
     if isinstance(estimator, OnSimilarities):

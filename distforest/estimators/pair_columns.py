@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
-import scipy.sparse
 from sklearn.base import BaseEstimator, clone
 
 from distforest.amounts import counted
@@ -20,6 +19,7 @@ from distforest.errors import InputError
 from distforest.estimators.input_types import FeaturesLike, SeedLike, VectorLike
 from distforest.estimators.smerf import SMERF
 from distforest.forest import scoring
+from distforest.forest.pairs.held_out import linked_identities
 from distforest.growth.rng import stream
 from distforest.sources.factors import Labels
 
@@ -47,10 +47,7 @@ class Links(NamedTuple):
 
     def groups(self, n_points: int) -> Int32s:
         """The number of the group of each point, shape (n_points,): similar pairs connect the points of a group."""
-        left, right = self.pairs[self.similar].T
-        graph = scipy.sparse.coo_array((np.ones(len(left)), (left, right)), (n_points, n_points))
-        groups: Int32s = scipy.sparse.csgraph.connected_components(graph, directed=False)[1]
-        return groups
+        return linked_identities(self.pairs, self.similar, n_points)
 
 
 LEAST_SHARE = 1e-3

@@ -258,7 +258,7 @@ def test_pairs_have_a_threshold_that_holds_among_new_identities(home: Path) -> N
     answer, text = json.loads(run(*asked, "--json")[1]), run(*asked)[1]
     assert answer["held"][0]["threshold"] == pytest.approx(expected.threshold(0.1))
     assert answer["band"]["auc_low"] == pytest.approx(expected.roc_band().auc_low)
-    assert expected.decision(0.1).told() in " ".join(text.split())
+    assert expected.decision(0.1).described() in " ".join(text.split())
 
 
 def test_rates_are_for_distances_of_pairs(home: Path) -> None:

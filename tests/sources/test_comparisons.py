@@ -394,6 +394,12 @@ def test_a_loaded_forest_has_its_comparisons_and_refits_to_the_same_one(tmp_path
     assert isinstance(opened, RFD)
     assert opened.pair_columns == columns
     assert opened.fit_pairs(X, PAIRS, SIMILAR).digest_ == forest.digest_
+    own = RFD(3, pair_columns=[Comparison(initials, "name")], random_state=0).fit_pairs(X, PAIRS, SIMILAR)
+    own.save(tmp_path / "own.zarr")
+    bare = load(tmp_path / "own.zarr")
+    assert isinstance(bare, RFD)
+    with pytest.raises(InputError, match=naming("load")):
+        bare.fit_pairs(X, PAIRS, SIMILAR)  # the function that the file names is not imported
 
 
 def test_trees_of_other_names_or_another_function_are_not_added() -> None:

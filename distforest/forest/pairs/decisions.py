@@ -47,8 +47,8 @@ class HeldThreshold(NamedTuple):
     low: float
     high: float
 
-    def told(self) -> str:
-        """In words."""
+    def described(self) -> str:
+        """Describe the threshold and its rates."""
         found = f"{100 * self.tpr:.3g}% found ({100 * self.low:.3g} to {100 * self.high:.3g}%)"
         false = f"{100 * self.fpr:.3g}% false here, at most {100 * self.bound:.3g}% of as many new identities"
         return f"distance ≤ {self.threshold:.3g}: {found}, {false}"
