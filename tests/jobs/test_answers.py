@@ -29,14 +29,15 @@ def test_what_an_answer_writes_is_known_for_an_answer(row: Answer) -> None:
 
 
 def test_what_an_answer_does_not_take_is_reported_with_those_that_do() -> None:
-    given = {"reference": "r.zarr", "pairs": "p.zarr", "n_neighbors": 3, "without_self": True, "training_ids": "t.zarr"}
-    given |= {"sides": "one", "distances": "Z.zarr"}
+    given = {"reference": "r.zarr", "pairs": "p.zarr", "n_neighbors": 3, "without_self": True}
+    given |= {"share": 0.1, "training_ids": "t.zarr", "sides": "one", "distances": "Z.zarr"}
     assert set(given) == OPTIONS
     told = {
         "reference": "'distance' or 'proximity'",
         "pairs": "'pairs' or 'standard_error' or 'decision' or 'probability'",
         "n_neighbors": "'neighbors' or 'graph'",
         "without_self": "'neighbors' or 'graph'",
+        "share": "'probability'",
         "training_ids": "'neighbors'",
         **dict.fromkeys(("sides", "distances"), "'distance'"),
     }
