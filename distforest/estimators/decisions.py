@@ -15,7 +15,7 @@ from distforest.estimators.input_types import PairsLike, PointsLike, VectorLike
 from distforest.estimators.pair_columns import PlugIn, SharedLeaves, Whitened
 from distforest.forest.pairs import held_out, pair_scores
 from distforest.forest.pairs.decisions import Calibration
-from distforest.growth.pairs.pair_problem import taught_by
+from distforest.growth.pairs.pair_problem import pairs_taught_by
 from distforest.sources.collections import computed
 from distforest.sources.factors import encoded
 from distforest.sources.given import in_memory
@@ -164,7 +164,7 @@ class Decides(ForestEstimator):
     def _grow_from(self, data: Data, params: dict[str, Value], seed: int) -> None:
         """Grow the forest, and keep what it was taught for `calibrate`; earlier decisions are forgotten."""
         super()._grow_from(data, params, seed)
-        self._taught = taught_by(data)
+        self._taught = pairs_taught_by(data)
         for name in ("calibration_", "threshold_"):
             self.__dict__.pop(name, None)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from distforest.errors import InputError
 from distforest.forest.pairs.held_out import calibrated_out_of_bag, taught_pairs
 from distforest.forest.sealed.artifact import open_forest, seal_decision
-from distforest.growth.pairs.pair_problem import taught_by
+from distforest.growth.pairs.pair_problem import pairs_taught_by
 
 if TYPE_CHECKING:
     from distforest.jobs.inputs import Inputs
@@ -38,7 +38,7 @@ def seal_decisions(task: DecisionTask) -> list[str]:
     inputs, forest = task.inputs, open_forest(task.forest)
     asked, data = inputs.decision, inputs.problem().data
     assert asked is not None  # noqa: S101  (the task is for those that ask)
-    pairs, similar, identities = taught_pairs(taught_by(data), forest.n_training)
+    pairs, similar, identities = taught_pairs(pairs_taught_by(data), forest.n_training)
     if inputs.identities is not None:
         identities = inputs.identities.open(inputs.scratch)
     calibration, warnings = None, []

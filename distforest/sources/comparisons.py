@@ -76,7 +76,7 @@ def geographic(left: Fields, right: Fields) -> Values:
     return 2.0 * EARTH_KM * np.arcsin(np.sqrt(np.clip(root, 0.0, 1.0)))
 
 
-def inner(left: Fields, right: Fields) -> Values:
+def inner_product(left: Fields, right: Fields) -> Values:
     """sum_k x_k x'_k."""
     products: Values = np.sum([one * other for one, other in zip(left, right, strict=True)], axis=0)
     return products
@@ -84,8 +84,8 @@ def inner(left: Fields, right: Fields) -> Values:
 
 def cosine(left: Fields, right: Fields) -> Values:
     """sum_k x_k x'_k / (|x| |x'|), 0 where either is 0."""
-    lengths = np.sqrt(inner(left, left)) * np.sqrt(inner(right, right))
-    return np.divide(inner(left, right), lengths, out=np.zeros(len(lengths)), where=lengths > 0.0)
+    lengths = np.sqrt(inner_product(left, left)) * np.sqrt(inner_product(right, right))
+    return np.divide(inner_product(left, right), lengths, out=np.zeros(len(lengths)), where=lengths > 0.0)
 
 
 def by_rapidfuzz(scorer: str, scale: float) -> Callable[[Fields, Fields], Values]:
@@ -119,30 +119,30 @@ class Comparator(NamedTuple):
     n_fields: int | None = 1
 
 
-ANY, NUMBERS, TEXT, DATES = "any", "numbers", "text", "dates"
+OF_ANY_KIND, OF_AMOUNTS, OF_TEXT, OF_DATES = "any", "numbers", "text", "dates"
 READ = {
-    ANY: {*ColumnKind},
-    NUMBERS: {ColumnKind.NUMBER, ColumnKind.BOOLEAN},
-    TEXT: {ColumnKind.CATEGORY},
-    DATES: {ColumnKind.DATE},
+    OF_ANY_KIND: {*ColumnKind},
+    OF_AMOUNTS: {ColumnKind.NUMBER, ColumnKind.BOOLEAN},
+    OF_TEXT: {ColumnKind.CATEGORY},
+    OF_DATES: {ColumnKind.DATE},
 }
 """The kinds of columns that a comparison of each of these reads."""
 
-MISSING = "missing"
+LACKING = "missing"
 
 COMPARATORS: dict[str, Comparator] = {
-    "equal": Comparator(equal, ANY, None),
-    MISSING: Comparator(equal, ANY),  # computed of codes, before fields are read
-    "absolute_difference": Comparator(absolute_difference, NUMBERS),
-    "relative_difference": Comparator(relative_difference, NUMBERS),
-    "date_gap": Comparator(absolute_difference, DATES),
-    "geographic": Comparator(geographic, NUMBERS, 2),
-    "inner": Comparator(inner, NUMBERS, None),
-    "cosine": Comparator(cosine, NUMBERS, None),
-    "jaro_winkler": Comparator(by_rapidfuzz("JaroWinkler.similarity", 1.0), TEXT),
-    "levenshtein": Comparator(by_rapidfuzz("Levenshtein.normalized_similarity", 1.0), TEXT),
-    "token_set": Comparator(by_rapidfuzz("fuzz.token_set_ratio", 0.01), TEXT),
-    "q_gram": Comparator(q_gram, TEXT),
+    "equal": Comparator(equal, OF_ANY_KIND, None),
+    LACKING: Comparator(equal, OF_ANY_KIND),  # computed of codes, before fields are read
+    "absolute_difference": Comparator(absolute_difference, OF_AMOUNTS),
+    "relative_difference": Comparator(relative_difference, OF_AMOUNTS),
+    "date_gap": Comparator(absolute_difference, OF_DATES),
+    "geographic": Comparator(geographic, OF_AMOUNTS, 2),
+    "inner": Comparator(inner_product, OF_AMOUNTS, None),
+    "cosine": Comparator(cosine, OF_AMOUNTS, None),
+    "jaro_winkler": Comparator(by_rapidfuzz("JaroWinkler.similarity", 1.0), OF_TEXT),
+    "levenshtein": Comparator(by_rapidfuzz("Levenshtein.normalized_similarity", 1.0), OF_TEXT),
+    "token_set": Comparator(by_rapidfuzz("fuzz.token_set_ratio", 0.01), OF_TEXT),
+    "q_gram": Comparator(q_gram, OF_TEXT),
 }
 """Comparisons that a word names."""
 
@@ -304,7 +304,7 @@ class RecordComparison:
         fields = list(self.features)
         both = np.hstack([left[:, fields], right[:, fields]])
         lacks = np.stack([np.isnan(side).any(axis=1) for side in np.split(both, 2, axis=1)], axis=1)
-        if self.comparator == MISSING:
+        if self.comparator == LACKING:
             return lacks.sum(axis=1).astype(np.float32)
         values, known = np.full(len(both), np.nan, np.float32), ~lacks.any(axis=1)
         distinct, of_pair = both[known], np.arange(int(known.sum()))

@@ -57,7 +57,7 @@ COMPARISON = len(REDUCTIONS)
 MAX_MIN = 2
 """Place of ``"max_min"`` in `FAMILIES`."""
 
-OF_NUMBERS, PAIRED, UNPAIRED, COMPARED = np.arange(4, dtype=np.uint8)
+OF_NUMBERS, PAIRED, UNPAIRED, ONLY_COMPARED = np.arange(4, dtype=np.uint8)
 """Kinds of features: numbers; categories whose unordered pairs are a column; categories of which there are too many;
 what comparisons alone read."""
 
@@ -83,8 +83,8 @@ class ColumnReading(NamedTuple):
     reduction
         Place of each block's reduction in `REDUCTIONS`, or `COMPARISON`, shape (n_blocks,).
     kinds
-        Kind of each feature: `OF_NUMBERS`, `PAIRED`, `UNPAIRED` or `COMPARED`, shape (n_features,); (0,) if all are
-        numbers.
+        Kind of each feature: `OF_NUMBERS`, `PAIRED`, `UNPAIRED` or `ONLY_COMPARED`, shape (n_features,); (0,) if all
+        are numbers.
     sizes
         Number of categories of each feature, 0 for a number, shape (n_features,); (0,) if all are numbers.
     """
@@ -179,7 +179,7 @@ class PairColumns:
         none = (0,) * self.n_features if self.comparisons else ()
         sizes = np.array(self.n_categories or none, np.int64)
         kinds = np.where(sizes == 0, OF_NUMBERS, np.where(sizes <= MOST_PAIRED, PAIRED, UNPAIRED)).astype(np.uint8)
-        kinds[self.compared] = COMPARED
+        kinds[self.compared] = ONLY_COMPARED
         return kinds
 
     @property
@@ -512,7 +512,7 @@ def value_of_categories(one: np.float32, other: np.float32, kind: np.uint8, size
     NaN where a or b is, and in the second column where either is a category that the forest has not seen. 0 where the
     feature is compared.
     """
-    if kind == COMPARED:
+    if kind == ONLY_COMPARED:
         return 0.0
     if np.isnan(one) or np.isnan(other):
         return np.nan

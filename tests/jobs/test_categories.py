@@ -79,12 +79,10 @@ def test_a_job_over_pairs_is_that_of_the_estimator(home: Path, method: str) -> N
     assert own.forest_.table.category_size is not None
     assert own.forest_.table.category_size.any()
     new = pd.read_csv(home / "new.csv").astype({"size": np.float32})
-    with pytest.warns(DistforestWarning, match="'colour'"):
-        expected = own.distance(new, FRAME)
+    expected = own.distance(new, FRAME)
     output = str(home / "out.zarr")
     question = Question(str(home / "forest.zarr"), str(home / "new.zarr/X"), "distance")
-    with pytest.warns(DistforestWarning, match="'colour'"):
-        score(question, output, Threads(1))
+    score(question, output, Threads(1))
     distances = next(array for _, array in sorted(zarr.open_group(output, mode="r").arrays()))
     np.testing.assert_array_equal(distances[:], expected.astype(distances.dtype))
 

@@ -140,6 +140,7 @@ def same_in_json(value: object) -> list[object]:
 
 CONTRADICTION = re.compile(
     r"params.feature_weights|input.pairs|input.pair_weight: .*'similar'|(n_neighbors|without_self): .*'neighbors'|"
+    r"share: .*'probability'|"
     r"input.(training|ledger): .*similarity|input.distances: .*params.sides|run.(parts|grow_on): .*a fit"
 )
 """What the parser says of keys that contradict each other, which is not the business of a schema."""

@@ -235,7 +235,7 @@ def test_a_queue_limits_its_jobs_and_a_file_of_the_root_changes_it(root: str, ca
         for name in ("a", "b", "d"):
             await reached(lambda name=name: service.job(name)["state"] == "WAITING_FOR_WORKERS")
         limits.write_text("[nightly]\nmax-running = 'two'\n")
-        await reached(lambda: "is not followed" in caplog.text)
+        await reached(lambda: "is ignored" in caplog.text)
         assert service.job("c")["state"] == "QUEUED"
         limits.write_text("[nightly]\nmax-running = 3\n[daily]\nmax-running = 0\n")
         await reached(lambda: service.job("c")["state"] == "WAITING_FOR_WORKERS")

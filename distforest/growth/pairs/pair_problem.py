@@ -78,7 +78,7 @@ class Classifiers:
         return replace(self, growth=replace(self.growth, watch=watch))
 
 
-def taught_by(data: Data) -> Taught:
+def pairs_taught_by(data: Data) -> Taught:
     """Return what data over pairs teach, for a calibration."""
     pairs = data.pairs if data.truth.kind == TruthKind.LINKS else None
     of_pairs = None if data.pair_weights is None else data.pair_weights.integers
