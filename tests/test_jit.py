@@ -94,7 +94,7 @@ class Waiting:
         self.notice.on_end(event.Event("numba:compile", event.EventStatus.END, {}))
 
 
-def test_who_waits_for_kernels_to_be_compiled_is_reported_once() -> None:
+def test_the_compilation_of_kernels_is_reported_once() -> None:
     waiting = Waiting()
     for _ in range(3):
         waiting.start()
@@ -154,7 +154,7 @@ def test_numba_announces_what_it_compiles(monkeypatch: pytest.MonkeyPatch, tmp_p
     ("terminal", "notebook", "worker", "told"),
     [(True, False, False, True), (False, True, False, True), (False, False, False, False), (True, True, True, False)],
 )
-def test_a_person_is_reported_and_no_log(
+def test_compilation_is_reported_to_a_person_and_to_no_log(
     terminal: bool, notebook: bool, worker: bool, told: bool, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)

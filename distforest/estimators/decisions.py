@@ -13,6 +13,7 @@ from distforest.errors import InputError
 from distforest.estimators.forest_estimator import ForestEstimator, n_threads
 from distforest.estimators.input_types import PairsLike, PointsLike, VectorLike
 from distforest.estimators.pair_columns import PlugIn, SharedLeaves, Whitened
+from distforest.estimators.pair_shapes import read_links
 from distforest.forest.pairs import held_out, pair_scores
 from distforest.forest.pairs.decisions import Calibration
 from distforest.growth.pairs.pair_problem import pairs_taught_by
@@ -20,7 +21,7 @@ from distforest.sources.collections import computed
 from distforest.sources.factors import encoded
 from distforest.sources.given import in_memory
 from distforest.sources.opening import opened_array
-from distforest.sources.point_pairs import DISSIMILAR, check_pairs, codes_of_links
+from distforest.sources.point_pairs import DISSIMILAR
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -102,9 +103,8 @@ class Decides(ForestEstimator):
         check_is_fitted(self)
         X, pairs, similar, identities = computed(X, pairs, similar, identities)
         points = self._points(X)
-        numbers = check_pairs(np.asarray(in_memory(opened_array(pairs))), points.shape[0])
-        is_similar = codes_of_links(in_memory(opened_array(similar))) != DISSIMILAR
-        _check_length("similar", is_similar, len(numbers))
+        numbers, codes = read_links(pairs, similar, points.shape[0])
+        is_similar = codes != DISSIMILAR
         linked = held_out.linked_identities(numbers, is_similar, points.shape[0])
         return self._calibrated(points, numbers, is_similar, linked if identities is None else _codes(identities))
 
@@ -149,11 +149,13 @@ class Decides(ForestEstimator):
     def _calibrated(self, points: Points, pairs: Int32s, similar: NDArray[np.bool_], identities: Int32s) -> Self:
         """Keep pairs of points that the forest has not learned from."""
         _check_length("identities", identities, points.shape[0])
-        left, right = np.ascontiguousarray(pairs.T)
-        columns = pair_scores.columns_of(self.forest_)
-        asked = pair_scores.pairs_of(columns, points, points).of_pairs(left, right)
-        distances = pair_scores.pair_distance(self.forest_, asked, n_threads(self.n_jobs))
-        return self._keep(Calibration(distances, similar, identities[pairs]))
+        return self._keep(Calibration(self._distances_of(points, pairs), similar, identities[pairs]))
+
+    def _distances_of(self, points: Points, numbers: Int32s) -> Floats:
+        """Compute the distances of pairs of points; ``numbers`` are their rows, shape (n_pairs, 2)."""
+        left, right = np.ascontiguousarray(numbers.T.astype(np.int32))
+        pairs = pair_scores.pairs_of(pair_scores.columns_of(self.forest_), points, points).of_pairs(left, right)
+        return pair_scores.pair_distance(self.forest_, pairs, n_threads(self.n_jobs))
 
     def _keep(self, calibration: Calibration) -> Self:
         """Keep a calibration; a threshold of an earlier one is forgotten."""

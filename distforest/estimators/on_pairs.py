@@ -19,6 +19,7 @@ from distforest.estimators.forest_estimator import n_threads
 from distforest.estimators.input_types import PairsLike, PointsLike, VectorLike
 from distforest.estimators.neighbor_graph import FindsNeighbors
 from distforest.estimators.pair_columns import Columns, Links, PairColumn, column_of, seeded
+from distforest.estimators.pair_shapes import read_links
 from distforest.estimators.reading import names_kept
 from distforest.forest.explanations import Explanation, explain_pairs
 from distforest.forest.pairs import pair_neighbors, pair_scores
@@ -34,7 +35,6 @@ from distforest.sources.given import in_memory
 from distforest.sources.opening import opened_array
 from distforest.sources.point_pairs import (
     DISSIMILAR,
-    check_pairs,
     check_points,
     named,
 )
@@ -164,7 +164,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         for warning in filter(None, warnings):
             warn_caller(f"DF005 {warning}")
         points = self._training_points(X)
-        numbers, codes = _read_links(pairs, similar, points.shape[0])
+        numbers, codes = read_links(pairs, similar, points.shape[0])
         counts = self._read_weights(pair_weight, len(codes), OF_PAIRS)
         present = slice(None) if counts is None else counts > 0.0
         truth = Truth(TruthKind.LINKS, codes)
@@ -264,7 +264,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
         """
         X, pairs, similar, pair_weight = computed(X, pairs, similar, pair_weight)
         points = self._points(X)
-        numbers, codes = _read_links(pairs, similar, points.shape[0])
+        numbers, codes = read_links(pairs, similar, points.shape[0])
         weights = self._read_weights(pair_weight, len(codes), OF_PAIRS)
         if weights is not None:
             present = weights > 0.0
@@ -281,9 +281,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
             found = f"found {counted(len(dissimilar), 'pair')}, {int(dissimilar.sum())} of them dissimilar"
             cure = "shuffle the rows, or stratify by label, where parts of them are held out"
             raise InputError(f"score: similar and dissimilar pairs were expected, {found}; {cure}")
-        left, right = np.ascontiguousarray(numbers.T.astype(np.int32))
-        pairs = pair_scores.pairs_of(pair_scores.columns_of(self.forest_), points, points).of_pairs(left, right)
-        distances = pair_scores.pair_distance(self.forest_, pairs, n_threads(self.n_jobs))
+        distances = self._distances_of(points, numbers)
         return float(roc_auc_score(~dissimilar, -distances, sample_weight=weights))
 
     def explain(self, left: PointsLike, right: PointsLike) -> Explanation:
@@ -431,15 +429,3 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FindsNeighbors,
             points = self.columns_.extended(points)
             check_points(points, columns)
         return points
-
-
-def _read_links(pairs: PairsLike, similar: VectorLike, n_points: int) -> tuple[Int32s, NDArray[np.uint8]]:
-    """Read pairs of points, shape (n_pairs, 2), and the class of each, 0 for similar."""
-    links = opened_array(similar)
-    given, kinds = np.asarray(in_memory(opened_array(pairs))), in_memory(links)
-    numbers = check_pairs(given, n_points)
-    codes = Truth.from_vector(TruthKind.LINKS, kinds, names_of_classes(links)).values
-    if len(codes) != len(numbers):
-        entries = counted(len(codes), "entry", "entries")
-        raise InputError(f"found {counted(len(numbers), 'pair')} and {entries} of similar; give one for each pair")
-    return numbers, codes

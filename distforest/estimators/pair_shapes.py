@@ -10,12 +10,17 @@ import scipy.sparse
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.sources.given import is_data_frame
+from distforest.estimators.input_types import PairsLike, VectorLike
+from distforest.sources.factors import names_of_classes
+from distforest.sources.given import in_memory, is_data_frame
+from distforest.sources.opening import opened_array
+from distforest.sources.point_pairs import check_pairs
+from distforest.sources.truth import Truth, TruthKind
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from distforest.sources.source import Ints
+    from distforest.sources.source import Int32s, Ints
 
 
 def number_pairs(pairs: ArrayLike, ids: ArrayLike, right_ids: ArrayLike | None = None) -> Ints:
@@ -185,3 +190,15 @@ def pairs_of_triplets(triplets: ArrayLike) -> tuple[Ints, NDArray[np.bool_]]:
         raise InputError(f"triplets: row numbers of shape (n_triplets, 3) were expected, {found}")
     pairs = np.concatenate([numbers[:, [0, 1]], numbers[:, [0, 2]]]).astype(np.int64)
     return pairs, np.repeat([True, False], len(numbers))
+
+
+def read_links(pairs: PairsLike, similar: VectorLike, n_points: int) -> tuple[Int32s, NDArray[np.uint8]]:
+    """Read pairs of points, shape (n_pairs, 2), and the class of each, 0 for similar."""
+    links = opened_array(similar)
+    given, kinds = np.asarray(in_memory(opened_array(pairs))), in_memory(links)
+    numbers = check_pairs(given, n_points)
+    codes = Truth.from_vector(TruthKind.LINKS, kinds, names_of_classes(links)).values
+    if len(codes) != len(numbers):
+        found = f"found {counted(len(numbers), 'pair')} and {counted(len(codes), 'entry', 'entries')}"
+        raise InputError(f"similar: an entry for each pair was expected, {found}")
+    return numbers, codes

@@ -960,7 +960,7 @@ def test_a_picture_is_written_where_it_can_be(home, tmp_path):
 
 
 @pytest.mark.filterwarnings("default::distforest.errors.DistforestWarning")
-def test_names_that_nothing_is_reported_by_are_reported(home):
+def test_names_that_identify_nothing_are_reported(home):
     code, _, err = run("inspect", home / "forest.zarr", "--features", home / "data.zarr/X")
     assert (code, err.count("\n")) == (0, 1)
     assert re.match(naming("warning: --features", "--plot"), err)

@@ -82,7 +82,7 @@ def test_what_trees_say_out_of_bag_is_worked_out_once(
 
 
 @pytest.mark.parametrize("forest", [SimForestClassifier, SimForestRegressor])
-def test_who_fits_is_reported_rows_without_an_estimate(forest: Any) -> None:
+def test_rows_without_an_estimate_are_reported(forest: Any) -> None:
     with pytest.warns(DistforestWarning, match=naming(len(SMALL), "out-of-bag")) as told:
         forest("linear", n_estimators=2, oob_score=True, random_state=0).fit(SMALL, SMALL_Y)
     assert [own.filename for own in told] == [__file__]

@@ -124,7 +124,7 @@ def test_what_pruning_has_taken_is_reported() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("load_data", [load_iris, load_wine, load_breast_cancer])
-def test_nothing_is_reported_data_that_can_be_learned(load_data: Any) -> None:
+def test_data_that_can_be_learned_draw_no_warning(load_data: Any) -> None:
     rows, labels = load_data(return_X_y=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -142,7 +142,7 @@ def test_some_roots_are_legal() -> None:
     assert 5 <= (forest.forest_.table.tree_size == 1).sum() <= 15
 
 
-def test_a_graph_is_not_reported() -> None:
+def test_a_graph_draws_no_warning() -> None:
     SMERF(**FEW).fit(POINTS, Graph(LINKS.astype(float)))
     SMERF(**FEW).fit(POINTS, Labels(HALVES))
     SimForestClassifier(**FEW).fit(LINKS.astype(float), HALVES)

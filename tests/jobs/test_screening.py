@@ -137,7 +137,7 @@ def test_of_many_features_the_nearest_are_compared_by_bins(monkeypatch: pytest.M
     assert not found.dependence[sorted({*range(13)} - {*near})].any()
 
 
-def test_the_watcher_is_reported_all_pairs_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_watcher_sees_all_pairs_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     in_blocks(monkeypatch, 5)
     monkeypatch.setattr(screening, "NEAR", 6)
     told: list[Progress] = []

@@ -314,7 +314,7 @@ def test_a_scheduler_that_is_lost_is_reported_without_a_traceback_of_dask(
 
 
 @pytest.mark.cluster
-def test_who_runs_out_of_memory_is_reported_batches_where_there_are_any(cluster: OnDask) -> None:
+def test_out_of_memory_names_batches_where_there_are_any(cluster: OnDask) -> None:
     worker = SimpleNamespace(address="tcp://127.0.0.1:1", memory_limit=1 << 30)
     scheduler = cluster.client.scheduler
     event = {"worker": worker.address, "rss": 1000 << 20}

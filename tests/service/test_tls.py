@@ -183,7 +183,7 @@ async def ask(address: str, call: dict[str, object], **how: Any) -> object:
 
 @pytest.mark.parametrize("stranger", [bare, of_another_authority, trusting_anybody])
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call["op"])
-def test_a_stranger_is_reported_nothing(
+def test_a_stranger_learns_nothing(
     secured: Secured, done: dict[str, Any], stranger: Callable[[Secured], ssl.SSLContext], call: dict[str, object]
 ) -> None:
     before = secured.service.listed()["jobs"], secured.files()
@@ -193,9 +193,7 @@ def test_a_stranger_is_reported_nothing(
 
 
 @pytest.mark.parametrize("call", CALLS[:2], ids=lambda call: call["op"])
-def test_a_stranger_without_tls_is_reported_nothing(
-    secured: Secured, done: dict[str, Any], call: dict[str, object]
-) -> None:
+def test_a_stranger_without_tls_learns_nothing(secured: Secured, done: dict[str, Any], call: dict[str, object]) -> None:
     before = secured.files()
     with pytest.raises((CommClosedError, OSError)):
         asyncio.run(ask(secured.address.replace("tls://", "tcp://"), call))
